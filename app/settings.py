@@ -1,0 +1,225 @@
+"""The only file that reads the environment and `posthouse.toml`.
+
+Precedence: constructor arguments, then environment (`POSTHOUSE_JOBS__LEASE_SECONDS=5`), then the TOML file, then the
+defaults written here. Nonsense is refused at start with a message that names the field and what to do; an unknown
+field is nonsense too. All durations are in seconds unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+_LATE_ACK_MARGIN = 60.0
+
+
+class ConfigurationError(Exception):
+    """The configuration is unusable; the message says which field and what to change."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CacheSettings(_Section):
+    """`[models.NAME.cache]`: which answers of a model may be served again, and for how long."""
+
+    policy: Literal["off", "deterministic", "all"] = "deterministic"
+    ttl: float = Field(default=600, gt=0, le=86_400 * 30)
+    jitter: float = Field(default=0.2, ge=0, le=0.9)
+
+
+class ModelSettings(_Section):
+    """`[models.NAME]`: one model and how many instances of it run on this host."""
+
+    engine: str = "vllm"
+    path: str = ""
+    revision: str = ""
+    quantization: str = ""
+    instances: int = Field(default=1, ge=1, le=256)
+    devices: tuple[str, ...] = ()
+    max_concurrency: int = Field(default=16, ge=1, le=1024)
+    context_length: int = Field(default=4096, ge=16)
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    fallback: tuple[str, ...] = ()
+    busy_reply: str | None = None
+    cache: CacheSettings = CacheSettings()
+    options: dict[str, Any] = Field(default_factory=dict, description="engine-specific, checked by the engine's file")
+
+
+class RedisSettings(_Section):
+    """`[redis]`: the two roles. `jobs` keeps records and queues (AOF, noeviction), `cache` may forget."""
+
+    jobs_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
+    cache_url: SecretStr = SecretStr("redis://127.0.0.1:6380/0")
+    jobs_timeout: float = Field(default=1.0, gt=0, le=30)
+    cache_timeout: float = Field(default=0.05, gt=0, le=5)
+
+
+class ApiSettings(_Section):
+    """`[api]`: the HTTP face."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=1, le=65_535)
+    processes: int = Field(default=1, ge=1, le=64)
+    connections: int = Field(default=4000, ge=10)
+    body_limit: int = Field(default=1024 * 1024, ge=1024)
+    keep_alive_seconds: float = Field(default=15, gt=0, le=60)
+    slow_sender_seconds: float = Field(default=20, gt=0)
+    graceful_seconds: float = Field(default=30, gt=0)
+
+
+class JobSettings(_Section):
+    """`[jobs]`: leases, limits and retention of jobs and generations."""
+
+    lease_seconds: float = Field(default=10, gt=0)
+    renew_seconds: float = Field(default=1, gt=0)
+    reaper_tick_seconds: float = Field(default=0.5, gt=0)
+    flush_seconds: float = Field(default=0.02, gt=0, le=1)
+    max_attempts: int = Field(default=3, ge=1, le=20)
+    deadline_seconds: float = Field(default=600, gt=0)
+    max_deadline_seconds: float = Field(default=86_400, gt=0)
+    longest_run_seconds: float = Field(default=600, gt=0)
+    visibility_timeout_seconds: float = Field(default=1800, gt=0)
+    retention_seconds: float = Field(default=72 * 3600, gt=0)
+    unstored_retention_seconds: float = Field(default=600, gt=0)
+    idempotency_seconds: float = Field(default=86_400, gt=0)
+    queue_cap: int = Field(default=10_000, ge=1)
+    tenant_queue_share: float = Field(default=0.5, gt=0, le=1)
+    first_token_stall_seconds: float = Field(default=120, gt=0)
+    token_stall_seconds: float = Field(default=30, gt=0)
+    drain_grace_seconds: float = Field(default=30, ge=0)
+    not_consuming_seconds: float = Field(default=10, gt=0)
+
+    @model_validator(mode="after")
+    def _times_fit_together(self) -> Self:
+        least = self.longest_run_seconds + _LATE_ACK_MARGIN
+        if self.visibility_timeout_seconds < least:
+            msg = (
+                f"jobs.visibility_timeout_seconds is {self.visibility_timeout_seconds:g}, but a run may take "
+                f"jobs.longest_run_seconds = {self.longest_run_seconds:g}: Redis would hand a running job to a second "
+                f"worker. Set it to at least {least:g}."
+            )
+            raise ValueError(msg)
+        if self.renew_seconds * 2 > self.lease_seconds:
+            msg = (
+                f"jobs.lease_seconds is {self.lease_seconds:g}, but leases are renewed every jobs.renew_seconds = "
+                f"{self.renew_seconds:g}: one late renewal would lose the job. Set the lease to at least "
+                f"{self.renew_seconds * 2:g}."
+            )
+            raise ValueError(msg)
+        if self.deadline_seconds > self.max_deadline_seconds:
+            msg = "jobs.deadline_seconds is above jobs.max_deadline_seconds: lower the first or raise the second."
+            raise ValueError(msg)
+        return self
+
+
+class HealthSettings(_Section):
+    """`[health]`: how an instance proves that it makes progress, and how it is restarted."""
+
+    probe_seconds: float = Field(default=10, gt=0)
+    probe_timeout_seconds: float = Field(default=5, gt=0)
+    failures: int = Field(default=2, ge=1)
+    start_seconds: float = Field(default=600, gt=0)
+    backoff_seconds: float = Field(default=1, gt=0)
+    max_backoff_seconds: float = Field(default=60, gt=0)
+
+
+class WebhookSettings(_Section):
+    """`[webhooks]`: where events may go and how stubbornly they are sent."""
+
+    allow_hosts: tuple[str, ...] = Field(
+        default=(), description="private hosts, plain http and other ports that may receive webhooks all the same"
+    )
+    attempt_timeout_seconds: float = Field(default=15, gt=0, le=30)
+    first_retry_seconds: float = Field(default=5, gt=0)
+    max_retry_seconds: float = Field(default=12 * 3600, gt=0)
+    max_attempts: int = Field(default=14, ge=1, le=100)
+    concurrency: int = Field(default=64, ge=1)
+    per_host: int = Field(default=8, ge=1)
+
+
+class FlowerSettings(_Section):
+    """`[flower]`: the operators' window. Without a password it does not start."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=5555, ge=1, le=65_535)
+    user: str = "operator"
+    password: SecretStr = SecretStr("")
+
+
+class Settings(BaseSettings):
+    """Everything that an operator can set; frozen."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="POSTHOUSE_", env_nested_delimiter="__", nested_model_default_partial_update=True
+    )
+
+    models: dict[str, ModelSettings] = Field(default_factory=dict)
+    redis: RedisSettings = RedisSettings()
+    api: ApiSettings = ApiSettings()
+    jobs: JobSettings = JobSettings()
+    health: HealthSettings = HealthSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    flower: FlowerSettings = FlowerSettings()
+    data_dir: Path = Path(".posthouse")
+    secret_key: SecretStr = Field(default=SecretStr(""), description="encrypts webhook secrets at rest (Fernet, 32 bytes base64)")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = "console"
+
+    @field_validator("models")
+    @classmethod
+    def _names_are_plain(cls, models: dict[str, ModelSettings]) -> dict[str, ModelSettings]:
+        import re  # noqa: PLC0415 -- only here
+
+        for name in models:
+            if not re.match(MODEL_NAME, name):
+                msg = f"models.{name}: a model name is letters, digits, '-' and '_', at most 63 (it names queues)"
+                raise ValueError(msg)
+        return models
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 -- the signature is pydantic's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        file = config_file()
+        sources = [init_settings, env_settings]
+        if file is not None:
+            sources.append(TomlConfigSettingsSource(settings_cls, toml_file=file))
+        return tuple(sources)
+
+
+def config_file() -> Path | None:
+    """The TOML file in force: `POSTHOUSE_CONFIG`, else `posthouse.toml` in the working directory, else None."""
+    named = os.environ.get("POSTHOUSE_CONFIG")
+    if named:
+        return Path(named)
+    here = Path("posthouse.toml")
+    return here if here.exists() else None
+
+
+def load(**overrides: Any) -> Settings:
+    """Read and check the whole configuration.
+
+    Raises:
+        ConfigurationError: a file is missing or a value is unusable; the message lists every field at fault.
+    """
+    file = config_file()
+    if file is not None and not file.is_file():
+        msg = f"POSTHOUSE_CONFIG names {file}, which is not a file"
+        raise ConfigurationError(msg)
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        lines = [f"  {'.'.join(str(p) for p in e['loc']) or 'posthouse.toml'}: {e['msg']}" for e in error.errors()]
+        raise ConfigurationError("the configuration cannot be used:\n" + "\n".join(lines)) from None
