@@ -1,0 +1,110 @@
+"""Lua scripts as files: read once, composed from named parts, called by SHA.
+
+A script file starts with a header that says what it does and lists its keys; `-- include: NAME` pulls in
+`lib/NAME.lua` once, before the script's own text. Redis forgets scripts when it restarts: NOSCRIPT means that nothing
+of the script ran, so loading it and calling again is safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+import redis.asyncio
+from redis.exceptions import NoScriptError
+
+_INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
+
+Call = tuple[str, Sequence[Any]]
+
+
+class ScriptBook:
+    """All scripts below a folder, composed; `book[name]` is the text, `book.sha(name)` its SHA-1."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._texts: dict[str, str] = {}
+        for folder in folders:
+            for file in sorted(folder.glob("*.lua")):
+                self._texts[file.stem] = _compose(file)
+        self._shas = {n: hashlib.sha1(t.encode(), usedforsecurity=False).hexdigest() for n, t in self._texts.items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
+        return iter(self._texts)
+
+    def sha(self, name: str) -> str:
+        return self._shas[name]
+
+
+def _compose(file: Path) -> str:
+    seen: list[str] = []
+    parts: list[str] = []
+
+    def add(path: Path) -> None:
+        text = path.read_text()
+        for name in _INCLUDE.findall(text):
+            if name not in seen:
+                seen.append(name)
+                add(path.parent / ("" if path.parent.name == "lib" else "lib") / f"{name}.lua")
+        parts.append(text)
+
+    add(file)
+    return "\n".join(parts)
+
+
+class Scripts:
+    """Calls scripts through a synchronous client. Redis errors pass through unchanged."""
+
+    def __init__(self, client: redis.Redis, book: ScriptBook) -> None:
+        self._client = client
+        self._book = book
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Run one script and return its reply (strings decoded, integers as int)."""
+        try:
+            return self._client.evalsha(self._book.sha(name), 0, *args)
+        except NoScriptError:
+            return self._client.eval(self._book[name], 0, *args)
+
+
+class AsyncScripts:
+    """Calls scripts through an asyncio client, alone or many in one pipeline."""
+
+    def __init__(self, client: redis.asyncio.Redis, book: ScriptBook) -> None:
+        self._client = client
+        self._book = book
+
+    async def call(self, name: str, *args: Any) -> Any:
+        """Run one script and return its reply."""
+        try:
+            return await cast("Awaitable[Any]", self._client.evalsha(self._book.sha(name), 0, *args))
+        except NoScriptError:
+            return await cast("Awaitable[Any]", self._client.eval(self._book[name], 0, *args))
+
+    async def call_many(self, calls: Sequence[Call]) -> list[Any]:
+        """Run many scripts in one round trip, in order; a script's own error stands in its place.
+
+        Raises:
+            redis.RedisError: the round trip itself failed; whether the scripts ran is unknown.
+        """
+        replies = await self._round(calls)
+        missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if missing:
+            for name in {calls[i][0] for i in missing}:
+                await self._client.script_load(self._book[name])
+            again = await self._round([calls[i] for i in missing])
+            for i, reply in zip(missing, again, strict=True):
+                replies[i] = reply
+        return replies
+
+    async def _round(self, calls: Sequence[Call]) -> list[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for name, args in calls:
+            pipeline.evalsha(self._book.sha(name), 0, *args)
+        return cast("list[Any]", await pipeline.execute(raise_on_error=False))

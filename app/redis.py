@@ -1,0 +1,55 @@
+"""The only place that builds Redis clients: explicit timeouts, no hidden retries.
+
+redis-py retries a failed command up to ten times by default, which turns a 0.3 s timeout into 7.5 s and can run a
+command twice. Here a command is tried once; whoever calls decides what a failure means. RESP2 is spoken because 6.2
+is the floor and server-assisted features are not used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+# What a caller catches when Redis did not answer: refused, reset, timed out, loading after a restart.
+REDIS_AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
+
+
+def jobs_client(url: str, *, timeout: float, max_connections: int = 256) -> redis.Redis:
+    """A synchronous client for the jobs role.
+
+    Args:
+        url: `redis://[:password@]host:port/db` or `unix://`.
+        timeout: seconds for connecting and for each reply.
+        max_connections: bound of the pool; a caller beyond it waits up to `timeout`.
+    """
+    pool = redis.BlockingConnectionPool.from_url(
+        url, max_connections=max_connections, timeout=timeout, **_options(timeout, Retry(NoBackoff(), 0))
+    )
+    return redis.Redis(connection_pool=pool)
+
+
+def async_jobs_client(url: str, *, timeout: float, max_connections: int = 64) -> redis.asyncio.Redis:
+    """The asyncio twin of `jobs_client`, for the worker's loop."""
+    from redis.asyncio.retry import Retry as AsyncRetry  # noqa: PLC0415 -- API processes never need it
+
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        url, max_connections=max_connections, timeout=timeout, **_options(timeout, AsyncRetry(NoBackoff(), 0))
+    )
+    return redis.asyncio.Redis(connection_pool=pool)
+
+
+def _options(timeout: float, retry: Any) -> dict[str, Any]:
+    return {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "retry": retry,
+        "retry_on_error": [],
+        "protocol": 2,
+        "decode_responses": True,
+        "health_check_interval": 0,
+        "client_name": "posthouse",
+    }
