@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 _LATE_ACK_MARGIN = 60.0
@@ -153,12 +156,20 @@ class FlowerSettings(_Section):
     password: SecretStr = SecretStr("")
 
 
+class WorkerSettings(_Section):
+    """`[worker]`: which instance this process owns; set by `posthouse worker MODEL --slot N`, not by hand.
+
+    Without a model the process owns no instance (the webhook worker).
+    """
+
+    model: str = ""
+    slot: int = Field(default=0, ge=0)
+
+
 class Settings(BaseSettings):
     """Everything that an operator can set; frozen."""
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix="POSTHOUSE_", env_nested_delimiter="__", nested_model_default_partial_update=True
-    )
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="POSTHOUSE_", env_nested_delimiter="__")
 
     models: dict[str, ModelSettings] = Field(default_factory=dict)
     redis: RedisSettings = RedisSettings()
@@ -167,8 +178,11 @@ class Settings(BaseSettings):
     health: HealthSettings = HealthSettings()
     webhooks: WebhookSettings = WebhookSettings()
     flower: FlowerSettings = FlowerSettings()
+    worker: WorkerSettings = WorkerSettings()
     data_dir: Path = Path(".posthouse")
-    secret_key: SecretStr = Field(default=SecretStr(""), description="encrypts webhook secrets at rest (Fernet, 32 bytes base64)")
+    secret_key: SecretStr = Field(
+        default=SecretStr(""), description="encrypts webhook secrets at rest (Fernet, 32 bytes base64)"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
@@ -206,6 +220,11 @@ def config_file() -> Path | None:
         return Path(named)
     here = Path("posthouse.toml")
     return here if here.exists() else None
+
+
+def process_environment(overrides: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment as a child process should get it, with `overrides` on top."""
+    return {**os.environ, **(overrides or {})}
 
 
 def load(**overrides: Any) -> Settings:
