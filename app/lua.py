@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -35,7 +35,7 @@ class ScriptBook:
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
-    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
     def sha(self, name: str) -> str:
@@ -83,9 +83,9 @@ class AsyncScripts:
     async def call(self, name: str, *args: Any) -> Any:
         """Run one script and return its reply."""
         try:
-            return await cast("Awaitable[Any]", self._client.evalsha(self._book.sha(name), 0, *args))
+            return await self._client.evalsha(self._book.sha(name), 0, *args)
         except NoScriptError:
-            return await cast("Awaitable[Any]", self._client.eval(self._book[name], 0, *args))
+            return await self._client.eval(self._book[name], 0, *args)
 
     async def call_many(self, calls: Sequence[Call]) -> list[Any]:
         """Run many scripts in one round trip, in order; a script's own error stands in its place.
@@ -107,4 +107,4 @@ class AsyncScripts:
         pipeline = self._client.pipeline(transaction=False)
         for name, args in calls:
             pipeline.evalsha(self._book.sha(name), 0, *args)
-        return cast("list[Any]", await pipeline.execute(raise_on_error=False))
+        return await pipeline.execute(raise_on_error=False)

@@ -1,0 +1,71 @@
+"""The neutral events of a generation's log, one per wire event.
+
+The log is a Redis Stream; entry `<sequence + 1>-0` holds one JSON object:
+
+    {"k": "created"}                              0
+    {"k": "queued"}                               1
+    {"k": "in_progress"}                          2, once, however often the generation is taken back
+    {"k": "item"}                                 an output message begins
+    {"k": "part"}                                 its text part begins
+    {"k": "delta", "x": TEXT, "i": [IDS]}         text, and the token ids it came from (where known)
+    {"k": "text_done"} {"k": "part_done"} {"k": "item_done"}
+    {"k": "end", "status": STATUS, "finish": REASON?, "code": CODE?, "message": MESSAGE?}
+
+The API renders them with each job's own ids, as Responses events or chat chunks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+OPENING = ('{"k":"item"}', '{"k":"part"}')
+CLOSING = ('{"k":"text_done"}', '{"k":"part_done"}', '{"k":"item_done"}')
+FIRST_OUTPUT = 3  # the sequence number of the first event that a worker writes
+
+
+@dataclass(frozen=True)
+class Event:
+    """One logged event with its sequence number."""
+
+    sequence: int
+    body: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.body["k"])
+
+    @property
+    def ends(self) -> bool:
+        return self.kind == "end"
+
+
+def delta(text: str, token_ids: Sequence[int] = ()) -> str:
+    """The JSON of a text delta."""
+    body: dict[str, Any] = {"k": "delta", "x": text}
+    if token_ids:
+        body["i"] = list(token_ids)
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def end(status: str, *, finish: str | None = None, code: str | None = None, message: str | None = None) -> str:
+    """The JSON of the terminal event."""
+    body = {"k": "end", "status": status, "finish": finish, "code": code, "message": message}
+    return json.dumps({k: v for k, v in body.items() if v is not None}, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_stream(entries: Iterable[tuple[str, dict[str, str]]]) -> list[Event]:
+    """Events from the reply of XRANGE."""
+    return [Event(int(entry_id.split("-", 1)[0]) - 1, json.loads(fields["e"])) for entry_id, fields in entries]
+
+
+def text_of(events: Iterable[Event]) -> str:
+    """The text that a run of events adds up to."""
+    return "".join(e.body["x"] for e in events if e.kind == "delta")
+
+
+def token_ids_of(events: Iterable[Event]) -> tuple[int, ...]:
+    """The token ids that a run of events adds up to."""
+    return tuple(i for e in events if e.kind == "delta" for i in e.body.get("i", ()))

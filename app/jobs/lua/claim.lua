@@ -1,0 +1,44 @@
+-- include: ending
+-- A worker takes the first generation in line that it may run: lease, fencing token, in_progress event.
+--
+-- ARGV[1] model   ARGV[2] owner (worker process)   ARGV[3] instance   ARGV[4] lease ms   ARGV[5] task id
+-- Keys: ph:line:<model>*, ph:gen:<id>*, ph:running zset generation -> lease end, ph:instance:<id>,
+--       ph:task:<task> string generation (an hour; lets a revoke find what the task runs), ph:ring:<model>
+-- Returns {} when there is nothing to do, else
+--   {gen_id, fence, attempts, seq, now, deadline_at, request, tenant, prompt_ids or '', started_before 0|1, continuable}
+local model, owner, instance = ARGV[1], ARGV[2], ARGV[3]
+local now = now_ms()
+
+-- A failed instance is passed over for a retry, unless it is the only one there is.
+local function may_run(g)
+  return g.excluded ~= instance or redis.call('LLEN', ring_key(model)) < 2
+end
+
+for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, 31)) do
+  local gen_id = member:sub(18)
+  local g = read_generation(gen_id)
+  if not g then
+    redis.call('ZREM', line_key(model), member)
+  elseif tonumber(g.deadline_at) > now and may_run(g) then
+    local key = gen_key(gen_id)
+    leave_line(model, member, g.tenant)
+    advance_line(model, g.tag, now)
+    local fence = redis.call('HINCRBY', key, 'fence', 1)
+    local attempts = redis.call('HINCRBY', key, 'attempts', 1)
+    local seq = tonumber(g.seq)
+    if g.status == 'queued' then
+      seq = append_events(gen_id, seq, { '{"k":"in_progress"}' })
+      redis.call('HSET', key, 'started_at', int(now))
+    end
+    redis.call('HSET', key, 'status', 'in_progress', 'owner', owner, 'instance', instance)
+    redis.call('ZADD', 'ph:running', int(now + tonumber(ARGV[4])), gen_id)
+    if redis.call('EXISTS', instance_key(instance)) == 1 then
+      redis.call('HINCRBY', instance_key(instance), 'in_flight', 1)
+    end
+    redis.call('SET', 'ph:task:' .. ARGV[5], gen_id, 'PX', 3600000)
+    local rest = redis.call('HMGET', key, 'request', 'prompt_ids')
+    return { gen_id, fence, attempts, seq, now, g.deadline_at, rest[1], g.tenant, rest[2] or '',
+      g.status == 'queued' and 0 or 1, g.continuable }
+  end
+end
+return {}

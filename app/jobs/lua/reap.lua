@@ -1,0 +1,84 @@
+-- include: ending
+-- One tick of the reaper, idempotent, run by every worker: take back expired leases, end what is past its deadline,
+-- forget dead instances, say which lines need hints and whether webhooks wait.
+--
+-- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms   ARGV[5] limit per kind
+-- Keys: ph:reaper hash {tick, hold_until}, ph:running, ph:deadlines, ph:models, ph:instances:<model>,
+--       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:outbox, ph:deliveries:due
+-- Returns {'skipped'} when another reaper has just run, else
+--         {'held' | 'reaped', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
+local now = now_ms()
+local tick, lease, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
+local state = redis.call('HMGET', 'ph:reaper', 'tick', 'hold_until')
+local last, hold_until = tonumber(state[1] or '0'), tonumber(state[2] or '0')
+if now >= last and now - last < tick / 2 then return { 'skipped' } end
+redis.call('HSET', 'ph:reaper', 'tick', int(now))
+
+-- A gap in the ticks means that Redis was away (or that no worker lived): leases could not be renewed, so nothing is
+-- taken back for one lease.
+if last > 0 and now - last > math.max(4 * tick, 2000) then
+  hold_until = now + lease
+  redis.call('HSET', 'ph:reaper', 'hold_until', int(hold_until))
+end
+local held = now < hold_until
+local taken, failed, past = 0, 0, 0
+
+if not held then
+  for _, gen_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:running', '-inf', int(now), 'LIMIT', 0, limit)) do
+    local g = read_generation(gen_id)
+    if not g or g.owner == '' then
+      redis.call('ZREM', 'ph:running', gen_id)
+    else
+      -- A lease that ran out before the hold ended was lost to Redis' absence: no attempt.
+      local ran_out = tonumber(redis.call('ZSCORE', 'ph:running', gen_id))
+      local outcome = hand_back(gen_id, g, { counted = ran_out > hold_until, max_attempts = tonumber(ARGV[3]),
+        code = 'worker_lost', message = 'the worker of this job died or stalled', exclude = '' }, now)
+      if outcome == 'failed' then failed = failed + 1 else taken = taken + 1 end
+    end
+  end
+end
+
+for _, job_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:deadlines', '-inf', int(now), 'LIMIT', 0, limit)) do
+  if leave_generation(job_id, 'failed', 'deadline_exceeded', 'the job was not finished by its deadline', now) == 'ended' then
+    past = past + 1
+  end
+end
+
+local reply = { held and 'held' or 'reaped', taken, failed, past,
+  (redis.call('EXISTS', 'ph:outbox') == 1 or redis.call('ZCOUNT', 'ph:deliveries:due', '-inf', int(now)) > 0) and 1 or 0 }
+
+-- Hints are published again for a line that does not move although places are free: at once when nothing was claimed
+-- for a second, and for a head that waits long even though others are claimed.
+local function hints_for(model)
+  local waiting = redis.call('ZCARD', line_key(model))
+  local free = 0
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', instances_key(model), '-inf', int(now - tonumber(ARGV[4])))) do
+    redis.call('ZREM', instances_key(model), id)
+    redis.call('LREM', ring_key(model), 0, id)
+  end
+  if waiting == 0 then return 0 end
+  for _, id in ipairs(redis.call('LRANGE', ring_key(model), 0, -1)) do
+    local load = redis.call('HMGET', instance_key(id), 'capacity', 'in_flight')
+    if load[1] then free = free + math.max(0, tonumber(load[1]) - tonumber(load[2])) end
+  end
+  if free == 0 then return 0 end
+  local clock = line_part(model, 'clock')
+  local times = redis.call('HMGET', clock, 'moved', 'rehinted')
+  local rehinted = tonumber(times[2] or '0')
+  local head = redis.call('ZRANGE', line_key(model), 0, 0)[1]
+  local lined_at = tonumber(redis.call('HGET', gen_key(head:sub(18)), 'lined_at') or '0')
+  local still = now - math.max(tonumber(times[1] or '0'), lined_at, rehinted) > 1000
+  local overdue = now - math.max(lined_at, rehinted) > 5000
+  if not (still or overdue) then return 0 end
+  redis.call('HSET', clock, 'rehinted', int(now))
+  return math.min(waiting, free)
+end
+
+for _, model in ipairs(redis.call('SMEMBERS', 'ph:models')) do
+  local hints = hints_for(model)
+  if hints > 0 then
+    reply[#reply + 1] = model
+    reply[#reply + 1] = hints
+  end
+end
+return reply

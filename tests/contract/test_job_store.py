@@ -1,0 +1,256 @@
+"""What every caller of the job store relies on, on real Redis, on the oldest supported one, and on the twin."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from app.errors import IdempotencyConflict, JobNotFound, QueueFull
+from app.jobs import events
+from app.jobs.job import Idempotency, Status, Webhook
+from tests.contract.conftest import Books
+from tests.support.letters import letter
+
+
+def claim(books: Books, *, model: str = "m", instance: str = "m.0", lease: int = 10_000) -> list:
+    return books.scripts.call("claim", model, "w", instance, lease, "task")
+
+
+def commit(books: Books, held: list, *, sequence: int | None = None, fence: int | None = None) -> int:
+    log = events.end("completed", finish="stop")
+    result = json.dumps({"text": "hi", "finish_reason": "stop", "usage": {}, "tool_calls": []})
+    token = fence if fence is not None else held[1]
+    return books.scripts.call("commit", held[0], token, sequence or held[3], "completed", result, "", "", 5, 7, log)
+
+
+def reap(books: Books, *, attempts: int = 3, tick: int = 0, lease: int = 10_000) -> list:
+    return books.scripts.call("reap", tick, lease, attempts, 5000, 100)
+
+
+def test_an_accepted_job_is_queued_and_readable(books: Books) -> None:
+    job, generation = letter(metadata={"a": "b"})
+    accepted = books.store.submit(job, generation)
+    assert (accepted.position, accepted.slot) == (0, None)
+    view = books.store.existing(job.id)
+    assert (view.status, view.position, view.metadata) == (Status.QUEUED, 0, {"a": "b"})
+    assert [e.kind for e in books.store.log(generation.id)] == ["created", "queued"]
+
+
+def test_an_unknown_id_is_not_a_job_and_leaves_no_key(books: Books) -> None:
+    before = books.client.dbsize()
+    with pytest.raises(JobNotFound):
+        books.store.existing("resp_" + "0" * 32)
+    assert books.client.dbsize() == before
+
+
+def test_a_late_submit_does_nothing(books: Books) -> None:
+    facts = {"job_id": "j", "gen_id": "g"}
+    reply = books.scripts.call("submit", 1, json.dumps(facts), 0)
+    assert reply[0] == "late"
+    assert books.client.dbsize() == 0
+
+
+def test_a_run_from_claim_to_commit(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    held = claim(books)
+    assert held[0] == generation.id
+    assert books.store.existing(job.id).status is Status.IN_PROGRESS
+    assert books.scripts.call("append", held[0], held[1], 3, "", *events.OPENING, events.delta("hi", [1])) == 1
+    assert commit(books, held, sequence=6) == 1
+    view = books.store.existing(job.id)
+    assert (view.status, view.result and view.result["text"]) == (Status.COMPLETED, "hi")
+    sequences = [e.sequence for e in books.store.whole_log(generation.id)]
+    assert sequences == list(range(7))
+
+
+def test_there_is_one_commit_however_often_it_is_tried(books: Books) -> None:
+    books.store.submit(*letter())
+    held = claim(books)
+    assert [commit(books, held), commit(books, held), commit(books, held, sequence=4)] == [1, 0, 0]
+
+
+def test_a_worker_that_lost_its_lease_can_write_nothing(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    old = claim(books, lease=0)
+    reap(books)
+    new = claim(books)
+    assert new[0] == old[0]
+    assert books.scripts.call("append", old[0], old[1], 3, "", events.delta("x")) == 0
+    assert commit(books, old) == 0
+    assert books.scripts.call("renew", 1000, old[0], old[1]) == [old[0]]
+    assert books.scripts.call("renew", 1000, new[0], new[1]) == []
+    assert commit(books, new) == 1
+    assert books.store.existing(job.id).attempts == 2
+
+
+def test_lost_attempts_are_bounded_and_end_in_the_dead_letters(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    for _ in range(3):
+        assert claim(books, lease=0)
+        reap(books)
+    view = books.store.existing(job.id)
+    assert (view.status, view.failure and view.failure.code, view.attempts) == (Status.FAILED, "worker_lost", 3)
+    assert claim(books) == []
+    assert books.client.zrange("ph:dead", 0, -1) == [generation.id]
+    assert list(books.store.whole_log(generation.id))[-1].body["code"] == "worker_lost"
+
+
+def test_a_drained_generation_returns_to_its_place_and_pays_no_attempt(books: Books) -> None:
+    first, second = letter(), letter()
+    books.store.submit(*first)
+    books.store.submit(*second)
+    held = claim(books)
+    assert books.scripts.call("release", held[0], held[1], 0, 3, "worker_lost", "drained", "")[0] == "requeued"
+    assert books.store.existing(first[0].id).status is Status.IN_PROGRESS
+    again = claim(books)
+    assert (again[0], again[2]) == (first[1].id, 1)
+
+
+def test_output_that_cannot_be_continued_ends_failed_with_its_text_kept(books: Books) -> None:
+    job, generation = letter(params={"response_format": {"type": "json_object"}})
+    books.store.submit(job, generation)
+    held = claim(books)
+    books.scripts.call("append", held[0], held[1], 3, "", *events.OPENING, events.delta("{"))
+    assert books.scripts.call("release", held[0], held[1], 1, 3, "worker_lost", "gone", "")[0] == "failed"
+    assert books.store.existing(job.id).status is Status.FAILED
+    assert events.text_of(books.store.whole_log(generation.id)) == "{"
+
+
+def test_cancelling_a_queued_job_takes_it_out_of_line(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    assert books.store.cancel(job.id) is True
+    assert books.store.cancel(job.id) is False
+    view = books.store.existing(job.id)
+    assert (view.status, view.end_sequence) == (Status.CANCELLED, 2)
+    assert claim(books) == []
+    assert books.client.hgetall("ph:line:m:tenants") == {}
+
+
+def test_cancelling_a_running_job_makes_the_worker_lose_it(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    held = claim(books)
+    books.store.cancel(job.id)
+    assert books.scripts.call("renew", 1000, held[0], held[1]) == [generation.id]
+    assert commit(books, held) == 0
+    assert books.store.existing(job.id).status is Status.CANCELLED
+    assert books.client.zcard("ph:running") == 0
+
+
+def test_work_past_its_deadline_ends_and_is_never_started(books: Books) -> None:
+    job, generation = letter(deadline_seconds=0.001)
+    books.store.submit(job, generation)
+    time.sleep(0.005)  # the deadline itself has to pass
+    assert claim(books) == []
+    assert reap(books)[3] == 1
+    view = books.store.existing(job.id)
+    assert (view.status, view.failure and view.failure.code) == (Status.FAILED, "deadline_exceeded")
+    assert books.client.zcard("ph:deadlines") == 0
+
+
+def test_webhook_jobs_enter_the_outbox_once_when_they_end(books: Books) -> None:
+    ended, left = letter(webhook=Webhook("https://x.example/")), letter(webhook=Webhook("https://x.example/"))
+    plain = letter()
+    for each in (ended, left, plain):
+        books.store.submit(*each)
+    commit(books, claim(books))
+    books.store.cancel(left[0].id)
+    books.store.cancel(plain[0].id)
+    assert set(books.client.zrange("ph:outbox", 0, -1)) == {f"gen:{ended[1].id}", f"job:{left[0].id}"}
+
+
+def test_caps_refuse_without_leaving_a_key(books: Books) -> None:
+    for _ in range(10):
+        books.store.submit(*letter(tenant="greedy"))
+    before = books.client.dbsize()
+    with pytest.raises(QueueFull):
+        books.store.submit(*letter(tenant="greedy"))
+    assert books.client.dbsize() == before
+    for n in range(10):
+        books.store.submit(*letter(tenant=f"t{n}"))
+    with pytest.raises(QueueFull):
+        books.store.submit(*letter(tenant="late"))
+
+
+def test_one_idempotency_key_is_one_job(books: Books) -> None:
+    key = Idempotency("k1", "body")
+    first = books.store.submit(*letter(idempotency=key))
+    again = books.store.submit(*letter(idempotency=key))
+    assert (again.job_id, again.replayed) == (first.job_id, True)
+    with pytest.raises(IdempotencyConflict):
+        books.store.submit(*letter(idempotency=Idempotency("k1", "other")))
+    assert books.store.submit(*letter(tenant="other", idempotency=key)).replayed is False
+
+
+def test_a_voided_submit_never_runs_whether_it_came_before_or_after(books: Books) -> None:
+    before, after = letter(), letter()
+    books.store.submit(*before)
+    books.store.void(before[0].id)
+    books.store.void(after[0].id)
+    assert books.store.view(before[0].id) is None
+    from app.errors import QueueUnavailable
+
+    with pytest.raises(QueueUnavailable):
+        books.store.submit(*after)
+    assert claim(books) == []
+
+
+def test_every_key_that_a_job_leaves_expires(books: Books) -> None:
+    books.store.submit(*letter(idempotency=Idempotency("k", "b"), webhook=Webhook("https://x.example/")))
+    held = claim(books)
+    books.scripts.call("append", held[0], held[1], 3, "", events.delta("x"))
+    commit(books, held, sequence=4)
+    lasting = {k for k in books.client.keys("*") if books.client.ttl(k) == -1}
+    assert lasting <= {
+        "ph:line:m", "ph:line:m:clock", "ph:line:m:flows", "ph:line:m:tenants", "ph:models", "ph:deadlines",
+        "ph:stats:m", "ph:outbox", "ph:reaper", "ph:dead", "ph:running",
+    }  # fmt: skip
+
+
+def test_a_burst_of_one_tenant_delays_anothers_next_job_by_about_one_job(books: Books) -> None:
+    for _ in range(10):
+        books.store.submit(*letter(tenant="burst"))
+    quiet = letter(tenant="quiet")
+    books.store.submit(*quiet)
+    assert [claim(books)[0] for _ in range(2)][1] == quiet[1].id
+
+
+def test_tiers_are_weights_and_flex_still_moves(books: Books) -> None:
+    for _ in range(9):
+        books.store.submit(*letter(tenant="vip", tier="priority"))
+    flex = [letter(tenant="slow", tier="flex") for _ in range(2)]
+    for each in flex:
+        books.store.submit(*each)
+    order = [claim(books)[0] for _ in range(11)]
+    assert order.index(flex[0][1].id) == 1
+    assert 8 <= order.index(flex[1][1].id) <= 10
+
+
+def test_a_gap_in_the_ticks_holds_the_reaper_for_one_lease_and_costs_no_attempt(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    reap(books)
+    claim(books, lease=0)
+    books.client.hset("ph:reaper", "tick", int(time.time() * 1000) - 60_000)
+    assert reap(books, lease=300)[:2] == ["held", 0]
+    from tests.support.waiting import wait_until
+
+    wait_until(lambda: reap(books, lease=300)[1] == 1, what="the hold ends")
+    assert claim(books)[2] == 1
+
+
+def test_a_line_that_stands_still_beside_free_places_is_hinted_again(books: Books) -> None:
+    books.store.submit(*letter())
+    books.client.hset("ph:instance:m.0", mapping={"capacity": 2, "in_flight": 0, "slot": 0})
+    books.client.rpush("ph:ring:m", "m.0")
+    from tests.support.waiting import wait_until
+
+    reply = wait_until(lambda: (r := reap(books))[5:] and r, what="a hint for the line")
+    assert reply[5:] == ["m", 1]
+    assert reap(books)[5:] == []
