@@ -1,0 +1,103 @@
+"""A generation request as the paced server understands it: the two endpoints' bodies, checked as vLLM checks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from model_pool.servers.paced import chat
+from model_pool.servers.paced.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from model_pool.servers.paced.vocabulary import Vocabulary
+
+_COMPLETION_BUDGET = 16  # what /v1/completions gives when nobody asks for more
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request for tokens.
+
+    `budget` is the largest number of tokens to send, None for whatever the context leaves.
+    """
+
+    prompt_ids: tuple[int, ...]
+    budget: int | None
+    stream: bool
+    include_usage: bool
+    token_ids: bool
+    stops: tuple[str, ...]
+    include_stop: bool
+    ignore_eos: bool
+
+
+def from_chat(body: Mapping[str, Any], vocabulary: Vocabulary) -> Ask:
+    """The body of `/v1/chat/completions`.
+
+    Raises:
+        Refused: a field is missing or wrong (400).
+    """
+    prompt = chat.render(
+        body.get("messages"),
+        vocabulary,
+        generation_prompt=bool(body.get("add_generation_prompt", not body.get("continue_final_message"))),
+        continue_final=bool(body.get("continue_final_message")),
+    )
+    budget = _natural(body, "max_completion_tokens")
+    return _ask(body, prompt, budget if budget is not None else _natural(body, "max_tokens"))
+
+
+def from_completion(body: Mapping[str, Any], vocabulary: Vocabulary) -> Ask:
+    """The body of `/v1/completions`; the prompt is text, token ids, or a list with one of them.
+
+    Raises:
+        Refused: a field is missing or wrong (400).
+    """
+    budget = _natural(body, "max_tokens")
+    return _ask(body, prompt_ids(body.get("prompt"), vocabulary), _COMPLETION_BUDGET if budget is None else budget)
+
+
+def prompt_ids(prompt: Any, vocabulary: Vocabulary) -> list[int]:
+    """The token ids of a completion's prompt.
+
+    Raises:
+        Refused: it is neither text nor token ids, or several prompts at once (400).
+    """
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
+        prompt = prompt[0]
+    if isinstance(prompt, str):
+        return vocabulary.encode(prompt)
+    if isinstance(prompt, list) and prompt and all(type(token_id) is int and token_id >= 0 for token_id in prompt):
+        return prompt
+    raise Refused(400, "prompt must be text or a list of token ids, and one prompt only", param="prompt")
+
+
+def _ask(body: Mapping[str, Any], prompt: list[int], budget: int | None) -> Ask:
+    if body.get("n") not in (None, 1):
+        raise Refused(400, "the paced server gives one choice only", param="n")
+    return Ask(
+        prompt_ids=tuple(prompt),
+        budget=budget,
+        stream=bool(body.get("stream")),
+        include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
+        token_ids=bool(body.get("return_token_ids")),
+        stops=_stops(body.get("stop")),
+        include_stop=bool(body.get("include_stop_str_in_output")),
+        ignore_eos=bool(body.get("ignore_eos")),
+    )
+
+
+def _stops(stop: Any) -> tuple[str, ...]:
+    stops = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops):
+        raise Refused(400, "stop cannot contain an empty string.", param="stop")
+    return tuple(stops)
+
+
+def _natural(body: Mapping[str, Any], field: str) -> int | None:
+    value = body.get(field)
+    if value is not None and (type(value) is not int or value < 1):
+        raise Refused(400, f"{field} must be at least 1, got {value}.", param=field)
+    return value

@@ -1,0 +1,85 @@
+"""The chat template: role tokens around the messages, from which the conversation can be read back.
+
+A prompt of token ids is thus as good as messages, and text after the last assistant token is an answer that somebody
+began: the same for `continue_final_message` and for a continuation by ids on `/v1/completions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from model_pool.servers.paced.detokenizer import Detokenizer
+from model_pool.servers.paced.errors import Refused
+from model_pool.servers.paced.vocabulary import BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from model_pool.servers.paced.vocabulary import Vocabulary
+
+END = BYTES
+ROLES = {role: BYTES + 1 + n for n, role in enumerate(("system", "developer", "user", "assistant", "tool"))}
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What the server needs of a prompt: the last user message, and the ids of the answer begun so far."""
+
+    question: str
+    begun: tuple[int, ...]
+
+
+def render(messages: Any, vocabulary: Vocabulary, *, generation_prompt: bool, continue_final: bool) -> list[int]:
+    """The prompt's token ids.
+
+    Raises:
+        Refused: the messages are missing, empty or malformed (400).
+    """
+    if not isinstance(messages, list) or not messages:
+        raise Refused(400, "messages must be a list with at least one message", param="messages")
+    if continue_final and generation_prompt:
+        raise Refused(400, "Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+    ids = [token_id for message in messages for token_id in (*_render_one(message, vocabulary), END)]
+    if continue_final:
+        ids.pop()
+    return [*ids, ROLES["assistant"]] if generation_prompt else ids
+
+
+def read_back(ids: Sequence[int], vocabulary: Vocabulary) -> Conversation:
+    """The conversation of a prompt; a prompt without roles is the question itself.
+
+    Raises:
+        UnknownTokenError: an id is not in the vocabulary.
+    """
+    asked = _last(ids, ROLES["user"])
+    if asked is None:
+        return Conversation(Detokenizer(vocabulary).text(ids), ())
+    question = ids[asked + 1 : _first(ids, END, asked)]
+    answered = _last(ids, ROLES["assistant"])
+    begun = ids[answered + 1 :] if answered is not None and answered > asked and END not in ids[answered:] else ()
+    return Conversation(Detokenizer(vocabulary).text(question), tuple(begun))
+
+
+def _render_one(message: Any, vocabulary: Vocabulary) -> list[int]:
+    role = message.get("role") if isinstance(message, dict) else None
+    if role not in ROLES:
+        raise Refused(400, f"a message's role must be one of {', '.join(ROLES)}", param="messages")
+    return [ROLES[role], *vocabulary.encode(_text(message.get("content")))]
+
+
+def _text(content: Any) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = content if isinstance(content, list) else [content]
+    if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
+        raise Refused(400, "content must be text or a list of text parts", param="messages")
+    return "".join(part["text"] for part in parts)
+
+
+def _last(ids: Sequence[int], wanted: int) -> int | None:
+    return next((n for n in range(len(ids) - 1, -1, -1) if ids[n] == wanted), None)
+
+
+def _first(ids: Sequence[int], wanted: int, begin: int) -> int:
+    return next((n for n in range(begin, len(ids)) if ids[n] == wanted), len(ids))

@@ -1,0 +1,147 @@
+"""The engine behind the server: its sequence slots, its counts, its faults and its pace."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from model_pool.servers.paced import answer as answers
+from model_pool.servers.paced import chat, faults
+from model_pool.servers.paced.errors import BrokenOff, Refused
+from model_pool.servers.paced.pace import paced
+from model_pool.servers.paced.speaker import Delta, Speaker
+from model_pool.servers.paced.vocabulary import UnknownTokenError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from model_pool.servers.paced.answer import Answer
+    from model_pool.servers.paced.ask import Ask
+    from model_pool.servers.paced.directives import Directives
+    from model_pool.servers.paced.vocabulary import Vocabulary
+
+_SERVER_ERROR = 500
+
+
+@dataclass
+class Counts:
+    """Generations since the process began; probes and refused requests are none."""
+
+    started: int = 0
+    finished: int = 0
+    aborted: int = 0
+    failed: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """The body of `/stats`; what has not ended in one of the three ways is in flight."""
+        return {**asdict(self), "in_flight": self.started - self.finished - self.aborted - self.failed}
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Default pace in seconds, sequences at once, and the longest prompt and answer together in tokens."""
+
+    ttft: float
+    tpot: float
+    max_concurrency: int
+    context_length: int
+
+
+class PacedEngine:
+    """Answers requests one token after another; those beyond `max_concurrency` wait in the order of their arrival."""
+
+    def __init__(self, config: EngineConfig, vocabulary: Vocabulary) -> None:
+        self.config = config
+        self.counts = Counts()
+        self._vocabulary = vocabulary
+        self._slots = asyncio.Semaphore(config.max_concurrency)
+        self._broken = False
+
+    def plan(self, ask: Ask) -> Answer:
+        """What will be said, checked before anything starts.
+
+        Raises:
+            Refused: prompt and budget exceed the context, an id or a directive is unknown, or `{{fail=4xx}}`.
+        """
+        self._check_context(ask)
+        try:
+            conversation = chat.read_back(ask.prompt_ids, self._vocabulary)
+        except UnknownTokenError as error:
+            raise Refused(400, str(error), param="prompt") from None
+        fill = (ask.budget or 0) + len(conversation.begun) if ask.ignore_eos and ask.budget else None
+        answer = answers.plan(conversation, self._vocabulary, fill=fill)
+        if answer.directives.fail is not None and answer.directives.fail < _SERVER_ERROR:
+            raise Refused(answer.directives.fail, "refused as the prompt directs")
+        return answer
+
+    @asynccontextmanager
+    async def slot(self, *, counted: bool) -> AsyncIterator[None]:
+        """Count a generation and hold a sequence slot for it."""
+        counts = self.counts if counted else Counts()
+        counts.started += 1
+        try:
+            async with self._slots:
+                yield
+        except (asyncio.CancelledError, ConnectionError):  # the caller has gone
+            counts.aborted += 1
+            raise
+        except BaseException:
+            counts.failed += 1
+            raise
+        counts.finished += 1
+
+    def fail_if_directed(self, said: Directives) -> None:
+        """Stage the faults that show before the first byte of an answer; `{{crash}}` ends the process here.
+
+        Raises:
+            Refused: `{{sticky}}`, now or before in this process; `{{oom}}`; `{{fail=5xx}}`.
+        """
+        if said.crash:
+            faults.crash()
+        self._broken = self._broken or said.sticky
+        if self._broken:
+            raise Refused(500, "EngineCore encountered an issue. See stack trace (above) for the root cause.")
+        if said.oom:
+            raise Refused(500, "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has no memory left.")
+        if said.fail is not None:
+            raise Refused(said.fail, "failed as the prompt directs")
+
+    async def deltas(self, ask: Ask, answer: Answer) -> AsyncIterator[list[Delta]]:
+        """The answer, in lists of what is due at the same moment; the last delta has a finish reason.
+
+        Raises:
+            BrokenOff: the stream is to be cut here.
+        """
+        said = answer.directives
+        await faults.stand_still(said)
+        tokens = answer.token_ids[: ask.budget]
+        ends = "length" if said.length or len(tokens) < len(answer.token_ids) else "stop"
+        speaker = Speaker(ask, self._vocabulary, answer.begun, len(tokens), ends)
+        breaks_at = answer.breaks_at if answer.breaks_at is not None and answer.breaks_at < len(tokens) else None
+        async for due in paced(tokens[:breaks_at], *self._pace(said)):
+            deltas = speaker.say(due)
+            yield deltas
+            if deltas[-1].finish_reason is not None:
+                return
+        if breaks_at is not None:
+            raise BrokenOff
+        yield [Delta("", (), ends)]
+
+    def _pace(self, said: Directives) -> tuple[float, float]:
+        config = self.config
+        return (
+            config.ttft if said.ttft is None else said.ttft / 1000,
+            config.tpot if said.tpot is None else said.tpot / 1000,
+        )
+
+    def _check_context(self, ask: Ask) -> None:
+        prompt, limit = len(ask.prompt_ids), self.config.context_length
+        if prompt + (ask.budget or 1) > limit:
+            raise Refused(
+                400,
+                f"This model's maximum context length is {limit} tokens. However, you requested {ask.budget or 1} "
+                f"output tokens and your prompt contains {prompt} input tokens. Please reduce the length of either.",
+                param="input_tokens",
+            )

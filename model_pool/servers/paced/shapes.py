@@ -1,0 +1,132 @@
+"""The two endpoints' answers on the wire, field for field where vLLM 0.32 puts them.
+
+Chat: `prompt_token_ids` stands beside `choices` (first chunk), completions: inside the choice (first chunk).
+`token_ids` stands inside the choice of every chunk. What is the same in all chunks of a stream is encoded once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from model_pool.servers.paced.ask import Ask
+    from model_pool.servers.paced.speaker import Delta
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _event(value: Any) -> bytes:
+    return b"data: " + _dump(value) + b"\n\n"
+
+
+class Shape(Protocol):
+    """How one endpoint writes one answer."""
+
+    def opening(self) -> bytes:
+        """What goes out together with the first token, before it."""
+        ...
+
+    def chunk(self, delta: Delta) -> bytes:
+        """One SSE event."""
+        ...
+
+    def closing(self, completion_tokens: int) -> bytes:
+        """What follows the last token."""
+        ...
+
+    def whole(self, text: str, token_ids: Sequence[int], last: Delta) -> dict[str, Any]:
+        """The answer that is not streamed."""
+        ...
+
+
+class _Shape:
+    kind: str
+    chunk_kind: str
+    prefix: str
+
+    def __init__(self, ask: Ask, model: str, request_id: str, created: int) -> None:
+        self._ask = ask
+        self._base = {
+            "id": f"{self.prefix}-{request_id}",
+            "object": self.chunk_kind,
+            "created": created,
+            "model": model,
+        }
+        self._head = b"data: " + _dump(self._base)[:-1] + b',"choices":[{"index":0,'
+
+    def closing(self, completion_tokens: int) -> bytes:
+        done = b"data: [DONE]\n\n"
+        if not self._ask.include_usage:
+            return done
+        return _event({**self._base, "choices": [], "usage": self._usage(completion_tokens)}) + done
+
+    def _usage(self, completion: int) -> dict[str, int]:
+        prompt = len(self._ask.prompt_ids)
+        return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
+
+    def _prompt_ids(self) -> list[int] | None:
+        return list(self._ask.prompt_ids) if self._ask.token_ids else None
+
+    def _tail(self, delta: Delta) -> bytes:
+        ids = ",".join(map(str, delta.token_ids))
+        shown = f"[{ids}]" if self._ask.token_ids else "null"
+        if delta.finish_reason is None:
+            return f',"logprobs":null,"finish_reason":null,"token_ids":{shown}}}]}}\n\n'.encode()
+        why = f'"finish_reason":"{delta.finish_reason}","stop_reason":{json.dumps(delta.stop_reason)}'
+        return f',"logprobs":null,{why},"token_ids":{shown}}}]}}\n\n'.encode()
+
+    def _whole(self, choice: dict[str, Any], token_ids: Sequence[int], last: Delta) -> dict[str, Any]:
+        end = {"logprobs": None, "finish_reason": last.finish_reason, "stop_reason": last.stop_reason}
+        ids = list(token_ids) if self._ask.token_ids else None
+        return {
+            **self._base,
+            "object": self.kind,
+            "choices": [{"index": 0, **choice, **end, "token_ids": ids}],
+            "usage": self._usage(len(token_ids)),
+        }
+
+
+class ChatShape(_Shape):
+    """`/v1/chat/completions`."""
+
+    kind = "chat.completion"
+    chunk_kind = "chat.completion.chunk"
+    prefix = "chatcmpl"
+
+    def opening(self) -> bytes:
+        choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+        return _event({**self._base, "choices": [choice], "prompt_token_ids": self._prompt_ids()})
+
+    def chunk(self, delta: Delta) -> bytes:
+        return self._head + b'"delta":{"content":' + json.dumps(delta.text).encode() + b"}" + self._tail(delta)
+
+    def whole(self, text: str, token_ids: Sequence[int], last: Delta) -> dict[str, Any]:
+        body = self._whole({"message": {"role": "assistant", "content": text}}, token_ids, last)
+        return {**body, "prompt_token_ids": self._prompt_ids()}
+
+
+class CompletionShape(_Shape):
+    """`/v1/completions`."""
+
+    kind = "text_completion"
+    chunk_kind = "text_completion"
+    prefix = "cmpl"
+
+    def __init__(self, ask: Ask, model: str, request_id: str, created: int) -> None:
+        super().__init__(ask, model, request_id, created)
+        self._first = b',"prompt_token_ids":' + _dump(self._prompt_ids())
+
+    def opening(self) -> bytes:
+        return b""
+
+    def chunk(self, delta: Delta) -> bytes:
+        first, self._first = self._first, b""
+        return self._head + b'"text":' + json.dumps(delta.text).encode() + first + self._tail(delta)
+
+    def whole(self, text: str, token_ids: Sequence[int], last: Delta) -> dict[str, Any]:
+        return self._whole({"text": text, "prompt_token_ids": self._prompt_ids()}, token_ids, last)

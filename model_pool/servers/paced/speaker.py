@@ -1,0 +1,60 @@
+"""From the tokens that are due to the deltas of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from model_pool.servers.paced.detokenizer import Detokenizer, StopWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from model_pool.servers.paced.ask import Ask
+    from model_pool.servers.paced.vocabulary import Vocabulary
+
+
+class Delta(NamedTuple):
+    """What one token adds. Its text may come later than the token: stop strings are held back, characters split."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+
+
+class Speaker:
+    """Speaks one answer.
+
+    Args:
+        ask: the request, for its stop strings.
+        vocabulary: the shared table of words.
+        begun: ids of the answer's part that somebody has sent before: half a character at its end is completed.
+        total: how many tokens will be said, unless a stop string ends the answer before.
+        finish_reason: why the answer ends after `total` tokens.
+    """
+
+    def __init__(self, ask: Ask, vocabulary: Vocabulary, begun: Sequence[int], total: int, finish_reason: str) -> None:
+        self._text_of = Detokenizer(vocabulary)
+        self._text_of.text(begun)
+        self._watch = StopWatch(ask.stops, include=ask.include_stop) if ask.stops else None
+        self._left = total
+        self.finish_reason = finish_reason
+
+    def say(self, token_ids: Sequence[int]) -> list[Delta]:
+        """A delta for each token; none follows one with a finish reason."""
+        deltas: list[Delta] = []
+        for token_id in token_ids:
+            deltas.append(self._say_one(token_id))
+            if deltas[-1].finish_reason is not None:
+                break
+        return deltas
+
+    def _say_one(self, token_id: int) -> Delta:
+        self._left -= 1
+        text = self._text_of.step(token_id)
+        last = self.finish_reason if self._left == 0 else None
+        if self._watch is None:
+            return Delta(text, (token_id,), last)
+        stop = self._watch.add(text)
+        finish = "stop" if stop is not None else last
+        return Delta(self._watch.take(finished=finish is not None), (token_id,), finish, stop)
