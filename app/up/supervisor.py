@@ -1,0 +1,70 @@
+"""Runs the roles of one machine together and ends them in order, bounded.
+
+Nothing here knows what the roles are. A role that dies is started again; stopping goes stage by stage, so that whoever
+needs another role ends before it. When the supervisor itself is killed, the kernel ends the roles (see `bound.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from app.up.runner import RoleRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from app.up.console import Console
+    from app.up.roles import Role
+
+
+class RoleFailedError(Exception):
+    """A role died again and again before the stack was ever ready."""
+
+
+class Supervisor:
+    """Starts, watches and stops roles. Use from one asyncio loop on the main thread."""
+
+    def __init__(self, console: Console, environment: Mapping[str, str], keep_open: Sequence[int] = ()) -> None:
+        self._console = console
+        self._environment = environment
+        self._keep_open = keep_open
+        self._runners: list[RoleRunner] = []
+        self._hard = False
+
+    def start(self, roles: Iterable[Role]) -> None:
+        """Start these roles now; they are kept running until `stop`."""
+        for role in roles:
+            runner = RoleRunner(role, environment=self._environment, console=self._console, keep_open=self._keep_open)
+            self._runners.append(runner)
+            runner.start()
+
+    def pids(self) -> dict[str, int | None]:
+        """Each role's process at this moment; None between a death and the next start."""
+        return {runner.role.name: runner.pid for runner in self._runners}
+
+    def check(self, most_deaths: int) -> None:
+        """Complain about a role that cannot live.
+
+        Raises:
+            RoleFailedError: a role died `most_deaths` times in a row.
+        """
+        for runner in self._runners:
+            if runner.deaths_in_a_row >= most_deaths:
+                raise RoleFailedError(
+                    f"{runner.role.name} died {runner.deaths_in_a_row} times in a row; its last lines above say why"
+                )
+
+    async def stop(self) -> None:
+        """End all roles, stage by stage; within a stage all at once. Bounded by the stages' longest graces."""
+        for stage in sorted({runner.role.stage for runner in self._runners}):
+            ending = [runner for runner in self._runners if runner.role.stage == stage]
+            if not self._hard:
+                self._console.say("stopping " + ", ".join(runner.role.name for runner in ending))
+            await asyncio.gather(*(runner.stop() for runner in ending))
+
+    def kill(self) -> None:
+        """End everything at once: the operator asked a second time."""
+        self._hard = True
+        for runner in self._runners:
+            runner.kill()
