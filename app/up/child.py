@@ -25,9 +25,9 @@ _POLL_SECONDS = 0.05
 class Child:
     """A started process. Its group id is its pid: a terminal's Ctrl-C reaches the supervisor alone."""
 
-    def __init__(self, process: asyncio.subprocess.Process, hear: Callable[[str], None]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
         self._process = process
-        self._reading = asyncio.create_task(self._read(hear))
+        self._reading = reading
 
     @classmethod
     async def spawn(
@@ -42,17 +42,14 @@ class Child:
 
         Must be called on the main thread: the kernel's death signal follows the thread that forks.
         """
-        process = await asyncio.create_subprocess_exec(
-            # -I keeps this folder off the import path, -S saves the start of site-packages.
-            *(sys.executable, "-I", "-S", str(_BOUND), str(os.getpid()), *argv),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=dict(environment),
-            process_group=0,
-            pass_fds=tuple(keep_open),
-        )
-        return cls(process, hear)
+        # A pipe of our own: asyncio's wait() for a process with its pipes lasts until grandchildren have closed them.
+        ours, theirs = os.pipe()
+        reading = asyncio.create_task(_read(ours, hear))
+        try:
+            process = await _exec(argv, environment, theirs, keep_open)
+        finally:
+            os.close(theirs)
+        return cls(process, reading)
 
     @property
     def pid(self) -> int:
@@ -86,15 +83,6 @@ class Child:
             return False
         return True
 
-    async def _read(self, hear: Callable[[str], None]) -> None:
-        assert self._process.stdout is not None  # noqa: S101 -- we asked for a pipe
-        lines = LineSplitter()
-        while chunk := await self._process.stdout.read(_CHUNK):
-            for line in lines.feed(chunk):
-                hear(line)
-        for line in lines.finish():
-            hear(line)
-
     async def _clear_group(self) -> None:
         for _ in range(int(_LEFTOVERS_SECONDS / _POLL_SECONDS)):
             if not self._signal_group(0):
@@ -108,3 +96,35 @@ class Child:
         except ProcessLookupError:
             return False
         return True
+
+
+async def _exec(
+    argv: Sequence[str], environment: Mapping[str, str], output: int, keep_open: Sequence[int]
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        # -I keeps this folder off the import path, -S saves the start of site-packages.
+        *(sys.executable, "-I", "-S", str(_BOUND), str(os.getpid()), *argv),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=dict(environment),
+        process_group=0,
+        pass_fds=tuple(keep_open),
+    )
+
+
+async def _read(descriptor: int, hear: Callable[[str], None]) -> None:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    lines = LineSplitter()
+    try:
+        while chunk := await reader.read(_CHUNK):
+            for line in lines.feed(chunk):
+                hear(line)
+        for line in lines.finish():
+            hear(line)
+    finally:
+        transport.close()
