@@ -1,11 +1,13 @@
 -- include: events
--- Add events to a generation's log, fenced.
+-- Add events to a generation's log, fenced. Sending the same events again after a lost reply changes nothing.
 --
 -- ARGV[1] gen_id   ARGV[2] fence   ARGV[3] next sequence number   ARGV[4] prompt ids (JSON) or ''   ARGV[5 ..] events (JSON)
 -- Keys: ph:gen:<id>, ph:gen:<id>:log, channel ph:live:<id>
 -- Returns 1, or 0 when the lease is lost or the numbers do not follow
 local held = redis.call('HMGET', gen_key(ARGV[1]), 'fence', 'seq', 'owner')
-if held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or held[3] == '' then return 0 end
+if held[1] ~= ARGV[2] or held[3] == '' then return 0 end
+if tonumber(held[2]) == tonumber(ARGV[3]) + #ARGV - 4 then return 1 end -- only this fence's holder appends: it was us
+if held[2] ~= ARGV[3] then return 0 end
 if ARGV[4] ~= '' then redis.call('HSET', gen_key(ARGV[1]), 'prompt_ids', ARGV[4]) end
 append_events(ARGV[1], tonumber(ARGV[3]), { unpack(ARGV, 5) })
 return 1

@@ -9,6 +9,21 @@
 local model, owner, instance = ARGV[1], ARGV[2], ARGV[3]
 local now = now_ms()
 
+local function claimed(gen_id, fence, attempts, seq, deadline_at, tenant, resumed, continuable)
+  local rest = redis.call('HMGET', gen_key(gen_id), 'request', 'prompt_ids')
+  return { gen_id, fence, attempts, seq, now, deadline_at, rest[1], tenant, rest[2] or '', resumed, continuable }
+end
+
+-- The same task asks again because it never heard the reply: the claim stands.
+local before = redis.call('GET', 'ph:task:' .. ARGV[5])
+if before then
+  local held = redis.call('HMGET', gen_key(before), 'owner', 'task', 'fence', 'attempts', 'seq', 'deadline_at', 'tenant',
+    'continuable')
+  if held[1] == owner and held[2] == ARGV[5] then
+    return claimed(before, tonumber(held[3]), tonumber(held[4]), tonumber(held[5]), held[6], held[7], 1, held[8])
+  end
+end
+
 -- A failed instance is passed over for a retry, unless it is the only one there is.
 local function may_run(g)
   return g.excluded ~= instance or redis.call('LLEN', ring_key(model)) < 2
@@ -30,15 +45,13 @@ for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, 31)) do
       seq = append_events(gen_id, seq, { '{"k":"in_progress"}' })
       redis.call('HSET', key, 'started_at', int(now))
     end
-    redis.call('HSET', key, 'status', 'in_progress', 'owner', owner, 'instance', instance)
+    redis.call('HSET', key, 'status', 'in_progress', 'owner', owner, 'instance', instance, 'task', ARGV[5])
     redis.call('ZADD', 'ph:running', int(now + tonumber(ARGV[4])), gen_id)
     if redis.call('EXISTS', instance_key(instance)) == 1 then
       redis.call('HINCRBY', instance_key(instance), 'in_flight', 1)
     end
     redis.call('SET', 'ph:task:' .. ARGV[5], gen_id, 'PX', 3600000)
-    local rest = redis.call('HMGET', key, 'request', 'prompt_ids')
-    return { gen_id, fence, attempts, seq, now, g.deadline_at, rest[1], g.tenant, rest[2] or '',
-      g.status == 'queued' and 0 or 1, g.continuable }
+    return claimed(gen_id, fence, attempts, seq, g.deadline_at, g.tenant, g.status == 'queued' and 0 or 1, g.continuable)
   end
 end
 return {}

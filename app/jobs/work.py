@@ -1,0 +1,132 @@
+"""The job store as workers use it: claim, append, renew, commit, release, reap. Asyncio; each call one Lua step.
+
+Every write carries the fencing token of its claim; a worker that lost its lease writes nothing. Redis errors pass
+through: the callers retry, because a repeated call of any of these changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis.asyncio
+
+from app.jobs import events
+from app.jobs.generation import CanonicalRequest, Claim, Usage
+from app.jobs.store import SCRIPTS
+from app.lua import AsyncScripts, Call
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a run ended: status, result or error, final events and what it cost."""
+
+    status: str
+    usage: Usage
+    result: str = ""
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class ReapReport:
+    """What one tick of the reaper did. `hints` is how many hints each slow line needs."""
+
+    outcome: str
+    taken_back: int = 0
+    failed: int = 0
+    past_deadline: int = 0
+    webhooks_waiting: bool = False
+    hints: tuple[tuple[str, int], ...] = ()
+
+
+class WorkStore:
+    """Jobs in Redis, for one worker process."""
+
+    def __init__(
+        self,
+        client: redis.asyncio.Redis,
+        *,
+        lease_seconds: float,
+        tick_seconds: float,
+        max_attempts: int,
+        silence: float,
+    ) -> None:
+        self._client = client
+        self._scripts = AsyncScripts(client, SCRIPTS)
+        self._lease_ms = int(lease_seconds * 1000)
+        self._tick_ms = int(tick_seconds * 1000)
+        self._max_attempts = max_attempts
+        self._silence_ms = int(silence * 1000)
+
+    async def send(self, calls: Sequence[Call]) -> list[Any]:
+        """Many calls in one round trip; built by the `*_call` methods."""
+        return await self._scripts.call_many(calls)
+
+    def claim_call(self, model: str, owner: str, instance: str, task_id: str) -> Call:
+        return "claim", (model, owner, instance, self._lease_ms, task_id)
+
+    @staticmethod
+    def claim_from(reply: Sequence[Any]) -> Claim | None:
+        """The claim in a reply of `claim_call`, or None when the line had nothing to run."""
+        if not reply:
+            return None
+        return Claim(
+            generation=str(reply[0]),
+            fence=int(reply[1]),
+            attempts=int(reply[2]),
+            sequence=int(reply[3]),
+            now=int(reply[4]),
+            deadline_at=int(reply[5]),
+            request=CanonicalRequest.from_json(reply[6]),
+            tenant=str(reply[7]),
+            prompt_token_ids=tuple(json.loads(reply[8])) if reply[8] else (),
+            resumed=bool(int(reply[9])),
+            continuable=reply[10] == "1",
+        )
+
+    @staticmethod
+    def append_call(claim: Claim, sequence: int, batch: Sequence[str], prompt_ids: Sequence[int] = ()) -> Call:
+        """Reply 1, or 0 when the lease is lost."""
+        ids = json.dumps(list(prompt_ids), separators=(",", ":")) if prompt_ids else ""
+        return "append", (claim.generation, claim.fence, sequence, ids, *batch)
+
+    def renew_call(self, claims: Sequence[Claim]) -> Call:
+        """Reply: the ids of generations that are lost or unwanted."""
+        return "renew", (self._lease_ms, *(part for c in claims for part in (c.generation, c.fence)))
+
+    @staticmethod
+    def commit_call(claim: Claim, sequence: int, verdict: Verdict, log: Sequence[str]) -> Call:
+        """Reply 1, or 0 when the lease is lost."""
+        usage = verdict.usage
+        return "commit", (
+            claim.generation, claim.fence, sequence, verdict.status, verdict.result, verdict.code, verdict.message,
+            usage.input_tokens, usage.output_tokens, *log,
+        )  # fmt: skip
+
+    def release_call(self, claim: Claim, *, counted: bool, code: str, message: str, exclude: str = "") -> Call:
+        """Reply (outcome, model): outcome is requeued, failed or lost."""
+        return "release", (claim.generation, claim.fence, int(counted), self._max_attempts, code, message, exclude)
+
+    async def log(self, generation: str, start: int) -> list[events.Event]:
+        """All events of a generation from sequence number `start` on."""
+        entries = await self._client.xrange(f"ph:gen:{generation}:log", min=f"{start + 1}-0")
+        return events.from_stream(entries)
+
+    async def reap(self, limit: int = 200) -> ReapReport:
+        """One tick of the reaper."""
+        args = (self._tick_ms, self._lease_ms, self._max_attempts, self._silence_ms, limit)
+        reply = await self._scripts.call("reap", *args)
+        if reply[0] == "skipped":
+            return ReapReport("skipped")
+        hints = tuple((str(m), int(n)) for m, n in zip(reply[5::2], reply[6::2], strict=True))
+        return ReapReport(str(reply[0]), int(reply[1]), int(reply[2]), int(reply[3]), bool(reply[4]), hints)
+
+    async def waiting_messages(self, queues: Sequence[str]) -> int:
+        """Hints that lie in these queues, unread (kombu keeps a queue as a list of its name)."""
+        pipeline = self._client.pipeline(transaction=False)
+        for name in queues:
+            pipeline.llen(name)
+        return sum(await pipeline.execute())

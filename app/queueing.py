@@ -1,0 +1,118 @@
+"""The queue: one Celery app factory, the names of queues and tasks, and publishing by name.
+
+A message is a hint, never the truth: it names a model and the generation that caused it, and holds no prompt. A hint
+that cannot be published is counted and logged; the reaper publishes it again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import structlog
+from celery import Celery
+from kombu import Exchange, Queue
+from prometheus_client import Counter
+
+from app.settings import Settings
+
+RUN = "posthouse.run"
+DELIVER = "posthouse.deliver"
+WEBHOOKS_QUEUE = "webhooks"
+_TASK_ID_SEPARATOR = ":"
+
+_log = structlog.get_logger(__name__)
+_unpublished = Counter(
+    "posthouse_hints_unpublished", "hints that could not be published and await the reaper", ["task"]
+)
+
+
+def shared_queue(model: str) -> str:
+    """The queue that all workers of a model consume."""
+    return f"gpu.{model}"
+
+
+def own_queue(model: str, slot: int | str) -> str:
+    """The queue of one instance."""
+    return f"gpu.{model}.{slot}"
+
+
+def task_id_for(generation: str) -> str:
+    """A fresh task id that names the generation of its hint; never reused, as a revoked id is refused for good."""
+    return f"{generation}{_TASK_ID_SEPARATOR}{secrets.token_hex(4)}"
+
+
+def generation_of(task_id: str) -> str | None:
+    """The generation that a task id names, or None for other tasks."""
+    head, separator, _ = task_id.partition(_TASK_ID_SEPARATOR)
+    return head if separator and head.startswith("gen_") else None
+
+
+def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery:
+    """The Celery app.
+
+    Args:
+        settings: broker address and times.
+        publisher_only: for processes that only publish: a broker that is away is given up on within about the jobs
+            timeout instead of being waited for.
+    """
+    jobs, timeout = settings.jobs, settings.redis.jobs_timeout
+    transport: dict[str, Any] = {
+        # Kombu's unacked keys are global, so this must be the same in every process.
+        "visibility_timeout": jobs.visibility_timeout_seconds,
+        "socket_connect_timeout": timeout,
+        "socket_keepalive": True,
+        "retry_on_timeout": False,
+        "global_keyprefix": "",
+    }
+    if publisher_only:
+        transport |= {"socket_timeout": timeout, "max_retries": 0, "interval_start": 0, "interval_step": 0}
+    app = Celery("posthouse", broker=settings.redis.jobs_url.get_secret_value())
+    app.conf.update(
+        broker_transport_options=transport,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_connection_timeout=timeout,
+        broker_pool_limit=4,
+        task_acks_late=True,
+        task_ignore_result=True,
+        task_default_queue="posthouse",
+        task_create_missing_queues=True,
+        worker_prefetch_multiplier=1,
+        worker_send_task_events=True,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        enable_utc=True,
+    )
+    return app
+
+
+def queue(name: str) -> Queue:
+    """A durable direct queue, as `task_create_missing_queues` would make it."""
+    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+
+
+class Hints:
+    """Publishes hints; never raises, because the record is already written and the reaper looks after it."""
+
+    def __init__(self, celery: Celery) -> None:
+        self._celery = celery
+
+    def publish_run(self, model: str, generation: str, slot: str | int | None = None) -> bool:
+        """Tell the model's workers (or one of them) that there is work. False when Redis did not take it."""
+        name = shared_queue(model) if slot is None else own_queue(model, slot)
+        return self._publish(RUN, [model, generation], name, task_id_for(generation))
+
+    def publish_deliver(self) -> bool:
+        """Tell the webhook workers that deliveries are due."""
+        return self._publish(DELIVER, [], WEBHOOKS_QUEUE, f"deliver{_TASK_ID_SEPARATOR}{secrets.token_hex(8)}")
+
+    def _publish(self, task: str, args: list[str], name: str, task_id: str) -> bool:
+        try:
+            self._celery.send_task(task, args=args, queue=queue(name), task_id=task_id, retry=False, ignore_result=True)
+        except Exception as error:  # noqa: BLE001 -- kombu and redis-py raise many kinds; none may fail a job that is kept
+            _unpublished.labels(task=task).inc()
+            _log.warning("hint_unpublished", task=task, queue=name, error=type(error).__name__)
+            return False
+        return True

@@ -1,0 +1,95 @@
+"""The pool as the fleet sees it: each instance's heartbeat in Redis, and the ring of those whose turn comes round.
+
+A heartbeat is a hash that vanishes when the beats stop, so a dead worker's instance leaves the pool by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+BEAT_SECONDS = 1.0
+SILENCE_SECONDS = 5.0
+
+
+class AsyncCaller(Protocol):
+    """Runs a named script; satisfied by whatever the composition root hands in."""
+
+    async def call(self, name: str, *args: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Beat:
+    """One heartbeat.
+
+    Attributes:
+        available: healthy, not draining: the instance stands in the ring.
+        capacity, in_flight: generations that it may and does run.
+        tokens_per_second: over the last beats.
+        started, finished, aborted: generations, as counted by whoever runs them.
+    """
+
+    id: str
+    model: str
+    slot: int
+    revision: str
+    engine: str
+    device: str
+    state: str
+    available: bool
+    capacity: int
+    in_flight: int
+    tokens_per_second: float
+    started: int
+    finished: int
+    aborted: int
+    pid: int
+
+    def fields(self) -> list[str]:
+        facts = {
+            "slot": self.slot,
+            "revision": self.revision,
+            "engine": self.engine,
+            "device": self.device,
+            "state": self.state,
+            "breaker": "closed",
+            "capacity": self.capacity,
+            "in_flight": self.in_flight,
+            "tokens_per_second": round(self.tokens_per_second, 2),
+            "started": self.started,
+            "finished": self.finished,
+            "aborted": self.aborted,
+            "pid": self.pid,
+        }
+        return [str(part) for pair in facts.items() for part in pair]
+
+
+class Registry:
+    """Writes this worker's instance into the pool. Redis errors pass through; the next beat mends what one missed."""
+
+    def __init__(self, scripts: AsyncCaller) -> None:
+        self._scripts = scripts
+
+    async def beat(self, beat: Beat) -> None:
+        life = int(SILENCE_SECONDS * 1000)
+        await self._scripts.call("beat", beat.id, beat.model, life, int(beat.available), *beat.fields())
+
+    async def leave(self, instance: str, model: str) -> None:
+        await self._scripts.call("leave", instance, model)
+
+
+def describe(fields: Mapping[str, str]) -> dict[str, Any]:
+    """One instance as operators see it, from the fields of its hash."""
+    return {
+        "id": fields["id"],
+        "revision": fields["revision"],
+        "engine": fields["engine"],
+        "device": fields["device"],
+        "state": fields["state"],
+        "breaker": fields["breaker"],
+        "capacity": int(fields["capacity"]),
+        "in_flight": max(0, int(fields["in_flight"])),
+        "generations": {name: int(fields[name]) for name in ("started", "finished", "aborted")},
+        "tokens_per_second": float(fields["tokens_per_second"]),
+    }
