@@ -42,6 +42,7 @@ class StandInClient:
     def __init__(self, spec) -> None:
         self._socket = spec.socket
         self.closed = False
+        self.probes = 0  # that were answered
 
     async def probe(self, *, timeout):  # noqa: ARG002, ASYNC109 -- the real client's signature
         reader, writer = await asyncio.open_unix_connection(self._socket)
@@ -49,6 +50,7 @@ class StandInClient:
             writer.write(b"well?\n")
             if await reader.readline() != b"yes\n":
                 raise ConnectionError
+            self.probes += 1
         finally:
             writer.close()
 
