@@ -52,6 +52,7 @@ class Keeper:
         self._parent = os.getppid()
         self._child = 0
         self._status: int | None = None
+        self._ended_at = 0.0
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._asked_to_end = False
         self._parent_gone = False
@@ -103,7 +104,7 @@ class Keeper:
                 _empty(self._wake)
                 self._reap()
             if self._status is not None:
-                return 0.0
+                return self._grace
             if self._parent_fd in ready:
                 return self._order()
             # A stray child of the worker may hold a copy of the pair's other end; nothing can pose as the parent.
@@ -125,23 +126,31 @@ class Keeper:
                 if ended[0] == self._child:
                     code = os.waitstatus_to_exitcode(ended[1])
                     self._status = code if code >= 0 else 128 - code
+                    self._ended_at = time.monotonic()
 
     def _end(self, grace: float) -> None:
-        if grace > 0 and self._status is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._child, signal.SIGTERM)
+        if grace > 0:
+            for process in self._remaining():
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
             self._settle(grace)
         procfs.end_all(self._remaining, _KILL_LIMIT_SECONDS)
 
     def _settle(self, seconds: float) -> None:
-        """Wait until nothing is left, `seconds` at the most; less if the worker says so or goes as well."""
+        """Wait until nothing is left, `seconds` at the most; less if the worker says so or goes as well.
+
+        What the server itself left behind gets no more than the keeper's own grace, counted from the server's end.
+        """
         until = time.monotonic() + seconds
-        while self._remaining() and (left := until - time.monotonic()) > 0:
+        while self._remaining() and (left := self._latest(until) - time.monotonic()) > 0:
             watched = [self._wake] if self._parent_gone else [self._wake, self._parent_fd]
             ready, _, _ = select.select(watched, [], [], min(left, _TICK_SECONDS / 10))
             if self._parent_fd in ready:
                 until = min(until, time.monotonic() + self._order())
             _empty(self._wake)
+
+    def _latest(self, until: float) -> float:
+        return until if self._status is None else min(until, self._ended_at + self._grace)
 
     def _remaining(self) -> list[procfs.Process]:
         self._reap()
