@@ -5,6 +5,7 @@
     │   ├── UnsupportedContent    400  unsupported_content
     │   ├── ContextLengthExceeded 400  context_length_exceeded
     │   └── WebhookUrlForbidden   400  webhook_url_forbidden
+    ├── RequestTimeout            408  request_timeout
     ├── BodyTooLarge              413  body_too_large
     ├── UnsupportedMediaType      415  unsupported_media_type
     ├── MethodNotAllowed          405  method_not_allowed
@@ -71,6 +72,13 @@ class ContextLengthExceeded(InvalidRequest):
 
 class WebhookUrlForbidden(InvalidRequest):
     code = "webhook_url_forbidden"
+
+
+class RequestTimeout(InvalidRequest):
+    """The body did not arrive in time; what sends it is too slow, so the same request again would fail again."""
+
+    code = "request_timeout"
+    http_status = 408
 
 
 class BodyTooLarge(InvalidRequest):

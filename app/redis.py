@@ -42,6 +42,43 @@ def async_jobs_client(url: str, *, timeout: float, max_connections: int = 64) ->
     return redis.asyncio.Redis(connection_pool=pool)
 
 
+class PubSubLink:
+    """One connection for publish/subscribe: one thread (or greenlet) reads, any may send.
+
+    A broken link is never mended behind its owner's back, because a silent reconnect would lose subscriptions.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._closed = False
+
+    def send(self, *command: str) -> None:
+        """Send SUBSCRIBE, UNSUBSCRIBE or PING; the replies come out of `read`."""
+        if self._closed:
+            raise redis.ConnectionError("the link is closed")
+        self._connection.send_command(*command, check_health=False)
+
+    def read(self, timeout: float) -> list[Any] | None:
+        """The next message, or None when none came within `timeout` seconds."""
+        try:
+            found: Any = self._connection.read_response(timeout=timeout, disconnect_on_error=False)
+        except redis.TimeoutError:
+            return None
+        return list(found) if isinstance(found, list) else []
+
+    def close(self) -> None:
+        self._closed = True
+        self._connection.disconnect()
+
+
+def pubsub_link(url: str, *, timeout: float) -> PubSubLink:
+    """A connected link for publish/subscribe; raises what `REDIS_AWAY` names when Redis does not answer."""
+    pool = redis.ConnectionPool.from_url(url, **_options(timeout, Retry(NoBackoff(), 0)))
+    connection: Any = pool.make_connection()
+    connection.connect()
+    return PubSubLink(connection)
+
+
 def _options(timeout: float, retry: Any) -> dict[str, Any]:
     return {
         "socket_timeout": timeout,

@@ -75,6 +75,9 @@ class ApiSettings(_Section):
     keep_alive_seconds: float = Field(default=15, gt=0, le=60)
     slow_sender_seconds: float = Field(default=20, gt=0)
     graceful_seconds: float = Field(default=30, gt=0)
+    dev_key: SecretStr = Field(
+        default=SecretStr(""), description="one key with every scope for tenant `dev`, without a record; empty: none"
+    )
 
 
 class JobSettings(_Section):
@@ -142,7 +145,7 @@ class WebhookSettings(_Section):
     attempt_timeout_seconds: float = Field(default=15, gt=0, le=30)
     first_retry_seconds: float = Field(default=5, gt=0)
     max_retry_seconds: float = Field(default=12 * 3600, gt=0)
-    max_attempts: int = Field(default=14, ge=1, le=100)
+    max_attempts: int = Field(default=19, ge=1, le=100, description="with the waits above: about three days")
     concurrency: int = Field(default=64, ge=1)
     per_host: int = Field(default=8, ge=1)
 
@@ -180,6 +183,9 @@ class Settings(BaseSettings):
     flower: FlowerSettings = FlowerSettings()
     worker: WorkerSettings = WorkerSettings()
     data_dir: Path = Path(".posthouse")
+    models_dir: Path = Field(
+        default=Path("~/.cache/posthouse"), description="where models that Posthouse makes itself are kept between runs"
+    )
     secret_key: SecretStr = Field(
         default=SecretStr(""), description="encrypts webhook secrets at rest (Fernet, 32 bytes base64)"
     )
@@ -225,6 +231,11 @@ def config_file() -> Path | None:
 def process_environment(overrides: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment as a child process should get it, with `overrides` on top."""
     return {**os.environ, **(overrides or {})}
+
+
+def use_config_file(path: Path) -> None:
+    """Let this process, and the children that get its environment, read this file."""
+    os.environ["POSTHOUSE_CONFIG"] = str(path.resolve())
 
 
 def load(**overrides: Any) -> Settings:

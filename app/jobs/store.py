@@ -1,20 +1,18 @@
 """The job store as the API uses it: submit, look, cancel, void, read a log. Synchronous; one round trip a call.
 
-Redis errors are translated here, in one place: away -> `QueueUnavailable`, full -> `StorageFull`. A submit whose
-reply was lost raises `SubmitOutcomeUnknown`, because "not accepted" would be a guess.
+Redis errors come out as `app.redis_errors` translates them. A submit whose reply was lost raises
+`SubmitOutcomeUnknown`, because "not accepted" would be a guess.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import redis
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from app.errors import (
     IdempotencyConflict,
@@ -22,7 +20,6 @@ from app.errors import (
     JobNotFound,
     QueueFull,
     QueueUnavailable,
-    StorageFull,
 )
 from app.jobs import events
 from app.jobs.clock import RedisClock
@@ -30,18 +27,17 @@ from app.jobs.generation import NewGeneration
 from app.jobs.job import JobView, NewJob, Status
 from app.jobs.records import generation_fields, job_fields, view_from
 from app.lua import ScriptBook, Scripts
-from app.redis import REDIS_AWAY
+from app.redis_errors import RETRY_AFTER, ConnectionNeverMade, translated
 
 SCRIPTS = ScriptBook(Path(__file__).parent / "lua")
 _TOMBSTONE_MS = 60_000
-_RETRY_AFTER = 2.0
 
 
 class SubmitOutcomeUnknown(QueueUnavailable):
     """The submit's reply was lost: it may or may not have been written. `job_id` is what to void."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__("the queue did not answer in time; nothing was accepted", retry_after=_RETRY_AFTER)
+        super().__init__("the queue did not answer in time; nothing was accepted", retry_after=RETRY_AFTER)
         self.job_id = job_id
 
 
@@ -55,12 +51,16 @@ class QueueCaps:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A job that is kept. `slot` is the instance whose turn it is, or None for the model's shared queue."""
+    """A job that is kept. `slot` is the instance whose turn it is, or None for the model's shared queue.
+
+    `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
+    """
 
     job_id: str
     generation: str
     position: int
     slot: str | None
+    accepted_at: int
     replayed: bool = False
 
 
@@ -87,14 +87,14 @@ class JobStore:
             SubmitOutcomeUnknown: the reply was lost; the caller must void the job.
             StorageFull: Redis has no room.
         """
-        with _translated():
+        with translated():
             not_after = self._clock.now() + self._submit_timeout_ms
         facts = self._facts(job, generation)
         mine, theirs = job_fields(job, generation), generation_fields(job, generation)
         try:
-            with _translated():
+            with translated():
                 reply = self._scripts.call("submit", not_after, json.dumps(facts), len(mine), *mine, *theirs)
-        except _ConnectionNeverMade:
+        except ConnectionNeverMade:
             raise
         except QueueUnavailable as error:
             raise SubmitOutcomeUnknown(job.id) from error
@@ -123,9 +123,9 @@ class JobStore:
     def _accepted(self, reply: list[Any], job: NewJob, generation: NewGeneration) -> Accepted:
         match reply[0]:
             case "ok":
-                return Accepted(job.id, generation.id, int(reply[3]), str(reply[2]) or None)
+                return Accepted(job.id, generation.id, int(reply[3]), str(reply[2]) or None, int(reply[1]))
             case "replayed":
-                return Accepted(str(reply[2]), "", -1, None, replayed=True)
+                return Accepted(str(reply[2]), "", -1, None, int(reply[1]), replayed=True)
             case "full":
                 raise _queue_full(job.model, str(reply[2]), int(reply[3]))
             case "conflict":
@@ -133,11 +133,11 @@ class JobStore:
             case "expired":
                 raise IdempotencyExpired("the job of this Idempotency-Key is no longer kept; use a new key")
             case _:  # 'late' and 'void': the script ran after its time and did nothing
-                raise QueueUnavailable("the queue answered too late; nothing was accepted", retry_after=_RETRY_AFTER)
+                raise QueueUnavailable("the queue answered too late; nothing was accepted", retry_after=RETRY_AFTER)
 
     def view(self, job_id: str) -> JobView | None:
         """The job as it is now, or None when no such job is kept."""
-        with _translated():
+        with translated():
             reply = self._scripts.call("view", job_id)
         return view_from(reply) if reply else None
 
@@ -150,17 +150,17 @@ class JobStore:
 
     def cancel(self, job_id: str, *, code: str = "", message: str = "") -> bool:
         """End a job as cancelled; False when it had ended (or is gone) already."""
-        with _translated():
+        with translated():
             return bool(self._scripts.call("leave", job_id, Status.CANCELLED.value, code, message) == "ended")
 
     def void(self, job_id: str) -> None:
         """Make sure that a submit with an unknown outcome never runs. Safe to repeat."""
-        with _translated():
+        with translated():
             self._scripts.call("void", job_id, _TOMBSTONE_MS)
 
     def log(self, generation: str, *, start: int = 0, count: int = 1000) -> list[events.Event]:
         """Up to `count` events of a generation from sequence number `start` on."""
-        with _translated():
+        with translated():
             entries = self._client.xrange(f"ph:gen:{generation}:log", min=f"{start + 1}-0", count=count)
         return events.from_stream(entries)  # type: ignore[arg-type]
 
@@ -175,24 +175,24 @@ class JobStore:
 
     def jobs_of_generation(self, generation: str, cursor: int, count: int) -> tuple[int, list[str]]:
         """A page of the ids of a generation's jobs; a returned cursor of 0 is the end (SSCAN's contract)."""
-        with _translated():
+        with translated():
             reply: Any = self._client.sscan(f"ph:gen:{generation}:jobs", cursor=cursor, count=count)
         return int(reply[0]), [str(j) for j in reply[1]]
 
     def generation_of_task(self, task_id: str) -> str | None:
         """The generation that a Celery task runs or ran, or None when it never started one."""
-        with _translated():
+        with translated():
             found: Any = self._client.get(f"ph:task:{task_id}")
         return None if found is None else str(found)
 
     def ping(self) -> None:
         """Raises `QueueUnavailable` when Redis does not answer."""
-        with _translated():
+        with translated():
             self._client.ping()
 
     def stats(self, model: str) -> Mapping[str, int]:
         """Counters of a model: completed, failed, cancelled, incomplete, tokens_in, tokens_out."""
-        with _translated():
+        with translated():
             found: Any = self._client.hgetall(f"ph:stats:{model}")
         return {k: int(v) for k, v in found.items()}
 
@@ -200,25 +200,3 @@ class JobStore:
 def _queue_full(model: str, scope: str, waiting: int) -> QueueFull:
     whose = "your jobs" if scope == "tenant" else "jobs"
     return QueueFull(f"{waiting} of {whose} already wait for model {model!r}; try again later", retry_after=5)
-
-
-class _ConnectionNeverMade(QueueUnavailable):
-    """Nothing was sent, so nothing can run."""
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except OutOfMemoryError:
-        raise StorageFull("the queue's storage is full; try again later", retry_after=30) from None
-    except ReadOnlyError:
-        raise QueueUnavailable("the queue is read-only just now", retry_after=_RETRY_AFTER) from None
-    except REDIS_AWAY as error:
-        refused = isinstance(error.__cause__ or error.__context__, ConnectionRefusedError)
-        kind = _ConnectionNeverMade if refused else QueueUnavailable
-        raise kind("the queue does not answer just now", retry_after=_RETRY_AFTER) from error
-    except ResponseError as error:
-        if str(error).startswith("MISCONF"):
-            raise StorageFull("the queue's storage cannot be written", retry_after=30) from None
-        raise
