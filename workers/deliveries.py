@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 import structlog
 
@@ -26,7 +25,6 @@ from app.webhooks.signing import signed_headers
 from app.webhooks.tenant_secrets import TenantSecrets
 from app.webhooks.transport import AiohttpTransport, Transport
 
-_LEASE_MARGIN: Final = 15.0
 _log = structlog.get_logger()
 
 
@@ -37,7 +35,8 @@ class Limits:
     Attributes:
         concurrency: attempts under way in all.
         per_host: attempts under way per host.
-        attempt_timeout: seconds an attempt may take; the lease of a claim is this plus a margin.
+        attempt_timeout: seconds an attempt may take.
+        lease_margin: seconds that a claim's lease outlasts the attempt, for settling it.
         poll: seconds after which a run with attempts under way looks for new work again.
         longest_run: seconds after which a run takes nothing new; the next hint continues.
     """
@@ -45,12 +44,13 @@ class Limits:
     concurrency: int = 64
     per_host: int = 8
     attempt_timeout: float = 15.0
+    lease_margin: float = 15.0
     poll: float = 0.25
     longest_run: float = 120.0
 
     @property
     def lease(self) -> float:
-        return self.attempt_timeout + _LEASE_MARGIN
+        return self.attempt_timeout + self.lease_margin
 
 
 @dataclass(frozen=True)

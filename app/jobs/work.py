@@ -112,7 +112,7 @@ class WorkStore:
 
     async def log(self, generation: str, start: int) -> list[events.Event]:
         """All events of a generation from sequence number `start` on."""
-        entries = await self._client.xrange(f"ph:gen:{generation}:log", min=f"{start + 1}-0")
+        entries: Any = await self._client.xrange(f"ph:gen:{generation}:log", min=f"{start + 1}-0")
         return events.from_stream(entries)
 
     async def reap(self, limit: int = 200) -> ReapReport:

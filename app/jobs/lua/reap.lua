@@ -4,7 +4,7 @@
 --
 -- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms   ARGV[5] limit per kind
 -- Keys: ph:reaper hash {tick, hold_until}, ph:running, ph:deadlines, ph:models, ph:instances:<model>,
---       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:outbox, ph:deliveries:due
+--       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
 -- Returns {'skipped'} when another reaper has just run, else
 --         {'held' | 'reaped', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
 local now = now_ms()
@@ -44,8 +44,13 @@ for _, job_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:deadlines', '-inf', int(
   end
 end
 
-local reply = { held and 'held' or 'reaped', taken, failed, past,
-  (redis.call('EXISTS', 'ph:outbox') == 1 or redis.call('ZCOUNT', 'ph:deliveries:due', '-inf', int(now)) > 0) and 1 or 0 }
+-- Webhook workers need a hint when something is due; one a second is plenty, as a run drains all that is due.
+local function webhooks_wait()
+  local waiting = redis.call('EXISTS', 'ph:outbox') == 1 or redis.call('ZCOUNT', 'ph:deliveries:due', '-inf', int(now)) > 0
+  return waiting and redis.call('SET', 'ph:deliveries:hinted', '1', 'NX', 'PX', 1000) and 1 or 0
+end
+
+local reply = { held and 'held' or 'reaped', taken, failed, past, webhooks_wait() }
 
 -- Hints are published again for a line that does not move although places are free: at once when nothing was claimed
 -- for a second, and for a head that waits long even though others are claimed.

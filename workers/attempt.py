@@ -1,0 +1,174 @@
+"""One attempt at a generation: what an earlier attempt has left, what is asked of the engine, what came of it.
+
+Pure of Redis and of processes; `inference` moves the pieces.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.jobs import events
+from app.jobs.generation import Claim, Result, Usage
+from app.jobs.work import Verdict
+from model_pool import exchange
+from workers.assembly import Assembler, Piece
+
+# vLLM's text lags its ids by a stop string's length unless the string is left in; trimming is ours.
+_STOP_STAYS = {"include_stop_str_in_output": True}
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What earlier attempts have put into the log.
+
+    Attributes:
+        opened: the output item has been announced.
+        text, token_ids: what was shown; ids are complete only if `by_ids`.
+    """
+
+    opened: bool = False
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    by_ids: bool = False
+
+    @classmethod
+    def from_log(cls, log: Sequence[events.Event]) -> Earlier:
+        deltas = [e for e in log if e.kind == "delta"]
+        return cls(
+            opened=any(e.kind == "part" for e in log),
+            text=events.text_of(deltas),
+            token_ids=events.token_ids_of(deltas),
+            by_ids=bool(deltas) and all(e.body.get("i") for e in deltas),
+        )
+
+
+class Attempt:
+    """Follows one stream from the engine and says what to log and how it ended."""
+
+    def __init__(self, claim: Claim, earlier: Earlier) -> None:
+        self._claim = claim
+        self._earlier = earlier
+        params = claim.request.params
+        stop = params.get("stop") or []
+        self._assembler = Assembler([stop] if isinstance(stop, str) else stop)
+        self._budget = int(params["max_tokens"])
+        self._opened = earlier.opened
+        self._text = [earlier.text] if earlier.text else []
+        self._made = 0  # tokens of this attempt
+        self._counts_ids = False
+        self._usage: exchange.Usage | None = None
+        self._finish: str | None = None
+        self._tool_calls: dict[int, dict[str, Any]] = {}
+        self.prompt_ids: tuple[int, ...] = claim.prompt_token_ids
+
+    @property
+    def left(self) -> int:
+        """Tokens that this attempt may still emit."""
+        return self._budget - len(self._earlier.token_ids)
+
+    def request(self, model: str, fields: frozenset[str], salt: str | None) -> exchange.EngineRequest:
+        """What to ask the engine; `fields` is its written allow-list."""
+        request = self._claim.request
+        params: dict[str, Any] = {k: v for k, v in request.params.items() if k in fields}
+        params["max_tokens"] = self.left
+        if params.get("stop"):
+            params |= _STOP_STAYS
+        return exchange.EngineRequest(
+            model=model,
+            messages=tuple(request.messages),
+            params=params,
+            request_id=f"{self._claim.generation}-{self._claim.fence}",
+            continuation=self._continuation(),
+            cache_salt=salt,
+        )
+
+    def _continuation(self) -> exchange.Continuation | None:
+        earlier = self._earlier
+        if not earlier.text:
+            return None
+        if earlier.by_ids and self._claim.prompt_token_ids:
+            return exchange.Continuation(self._claim.prompt_token_ids, earlier.token_ids, earlier.text)
+        return exchange.Continuation(text=earlier.text)
+
+    def take(self, chunk: exchange.Chunk) -> list[str]:
+        """The events to log for one chunk, as JSON."""
+        if chunk.prompt_token_ids and not self.prompt_ids:
+            self.prompt_ids = chunk.prompt_token_ids
+        self._counts_ids = self._counts_ids or bool(chunk.token_ids)
+        self._made += len(chunk.token_ids) or (1 if chunk.text else 0)
+        self._usage = chunk.usage or self._usage
+        self._finish = chunk.finish_reason or self._finish
+        for delta in chunk.tool_calls:
+            _merge_tool_call(self._tool_calls, delta)
+        return self._shown(self._assembler.feed(chunk.text, chunk.token_ids)) if chunk.text or chunk.token_ids else []
+
+    @property
+    def stopped(self) -> bool:
+        """A stop string was met: nothing of what the engine still sends is wanted."""
+        return self._assembler.stopped
+
+    def close(self) -> list[str]:
+        """The events that complete the text once the engine has ended."""
+        shown = self._shown(self._assembler.finish())
+        return [*shown, *self._opening(), *events.CLOSING]
+
+    def verdict(self) -> Verdict:
+        """How the generation ended: completed by stop or tool calls, incomplete by length."""
+        finish = "stop" if self.stopped else (self._finish or "stop")
+        status = "incomplete" if finish in {"length", "content_filter"} else "completed"
+        usage = self._total()
+        calls = [self._tool_calls[i] for i in sorted(self._tool_calls)]
+        return Verdict(status, usage, Result("".join(self._text), finish, usage, calls).to_json())
+
+    def end_event(self, verdict: Verdict) -> str:
+        finish = json.loads(verdict.result)["finish_reason"] if verdict.result else None
+        return events.end(verdict.status, finish=finish, code=verdict.code or None, message=verdict.message or None)
+
+    def spent(self) -> Usage:
+        """Tokens of a run that ended without a result."""
+        return self._total()
+
+    def exhausted(self) -> None:
+        """Nothing is left of the budget: the answer ends as length without asking the engine."""
+        self._finish = "length"
+
+    def _total(self) -> Usage:
+        """The input once, the output over all attempts."""
+        earlier = len(self._earlier.token_ids)
+        usage = self._usage
+        if usage is None:
+            return Usage(len(self.prompt_ids), earlier + self._made)
+        prompt = usage.prompt_tokens - (earlier if self._continuation_by_ids else 0)
+        made = self._made if self.stopped or not usage.completion_tokens else usage.completion_tokens
+        return Usage(len(self.prompt_ids) or prompt, earlier + made, usage.cached_tokens, usage.reasoning_tokens)
+
+    @property
+    def _continuation_by_ids(self) -> bool:
+        continuation = self._continuation()
+        return continuation is not None and continuation.by_ids
+
+    def _opening(self) -> tuple[str, ...]:
+        if self._opened:
+            return ()
+        self._opened = True
+        return events.OPENING
+
+    def _shown(self, piece: Piece | None) -> list[str]:
+        if piece is None:
+            return []
+        self._text.append(piece.text)
+        return [*self._opening(), events.delta(piece.text, piece.token_ids)]
+
+
+def _merge_tool_call(calls: dict[int, dict[str, Any]], delta: Mapping[str, Any]) -> None:
+    """Add a streamed piece of a tool call (OpenAI's form: arguments come in fragments) to what is there."""
+    call = calls.setdefault(int(delta.get("index", len(calls))), {"type": "function", "function": {"arguments": ""}})
+    if delta.get("id"):
+        call["id"] = delta["id"]
+    function = delta.get("function") or {}
+    if function.get("name"):
+        call["function"]["name"] = function["name"]
+    call["function"]["arguments"] += function.get("arguments") or ""

@@ -1,0 +1,220 @@
+"""A GPU worker: one instance, the generations that run on it, and everything that keeps both honest.
+
+Lives on the worker's loop. Celery's side (threads, consumer, signals) is in `lifecycle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from app.jobs.work import WorkStore
+from app.redis import REDIS_AWAY
+from model_pool.errors import EngineFailure
+from model_pool.instance import Instance, InstanceState
+from model_pool.registry import BEAT_SECONDS, Beat, Registry
+from workers.flusher import Flusher
+from workers.inference import Counts, Inference, Report
+from workers.reaper import Reaper
+
+_log = structlog.get_logger(__name__)
+_STATS_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What does not change about this worker's instance."""
+
+    model: str
+    slot: int
+    revision: str
+    engine: str
+    device: str
+    capacity: int
+    server_counts: bool  # the engine's server counts its generations itself
+
+
+class GpuWorker:
+    """Runs instance, flusher, heartbeat and reaper as tasks of one loop.
+
+    Args:
+        on_fatal: called with a reason when one of those tasks ends by an error: the process is of no more use.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        *,
+        instance: Instance,
+        inference: Inference,
+        work: WorkStore,
+        flusher: Flusher,
+        registry: Registry,
+        reaper: Reaper,
+        on_fatal: Callable[[str], None],
+    ) -> None:
+        self.facts = facts
+        self.instance = instance
+        self.inference = inference
+        self._work = work
+        self._flusher = flusher
+        self._registry = registry
+        self._reaper = reaper
+        self._on_fatal = on_fatal
+        self._tasks: list[asyncio.Task[None]] = []
+        self._beat_now = asyncio.Event()
+        self._speed = _Speed()
+        self.draining = False
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._flusher.runs)
+
+    @property
+    def able(self) -> bool:
+        """Whether a message that came now would be run."""
+        ready = self.instance.state is InstanceState.READY
+        return ready and not self.draining and self.in_flight < self.facts.capacity
+
+    async def start(self) -> None:
+        for name, work in (
+            ("instance", self.instance.run()),
+            ("flusher", self._flusher.run()),
+            ("heartbeat", self._beats()),
+            ("reaper", self._reaper.run()),
+        ):
+            self._spawn(name, work)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or self.draining:
+            return
+        error = task.exception()
+        _log.error("worker_part_ended", part=task.get_name(), error=repr(error) if error else None)
+        self._on_fatal(f"{task.get_name()}: {error}")
+
+    def state_changed(self) -> None:
+        """The fleet hears of it at once."""
+        self._beat_now.set()
+
+    async def waiting_messages(self, queues: Sequence[str]) -> int:
+        """Messages that lie unread in these queues."""
+        return await self._work.waiting_messages(queues)
+
+    async def run_hint(self, task_id: str) -> Report:
+        if self.instance.state is not InstanceState.READY or self.draining:
+            return {"ran": None, "why": "draining" if self.draining else self.instance.state.value}
+        return await self.inference.run_hint(task_id)
+
+    async def drain(self, grace: float, hurry: asyncio.Event) -> None:
+        """Leave the ring, let what ends within `grace` seconds end, hand the rest back, stop the instance."""
+        self.draining = True
+        self.state_changed()
+        runs = self._flusher.runs
+        _log.info("draining", in_flight=len(runs), grace=grace)
+        await self._wait_for_runs(grace, hurry)
+        left = self._flusher.runs
+        for run in left:
+            run.draining = True
+            if run.task is not None:
+                run.task.cancel()
+        await _within(5.0, lambda: not self._flusher.runs)
+        _log.info("drained", handed_back=len(left))
+        await self.instance.stop(grace=2.0)
+        await self._leave()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _wait_for_runs(self, grace: float, hurry: asyncio.Event) -> None:
+        end = time.monotonic() + grace
+        while self._flusher.runs and time.monotonic() < end:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), 0.05)
+                return
+
+    async def _leave(self) -> None:
+        try:
+            await self._registry.leave(self.instance.spec.id, self.facts.model)
+        except (*REDIS_AWAY, RedisError) as error:
+            _log.warning("instance_not_deregistered", error=type(error).__name__)  # its heartbeat runs out by itself
+
+    async def _beats(self) -> None:
+        while True:
+            try:
+                await self._registry.beat(await self._beat())
+            except (*REDIS_AWAY, RedisError) as error:
+                _log.debug("heartbeat_missed", error=type(error).__name__)
+            self._beat_now.clear()
+            try:
+                async with asyncio.timeout(BEAT_SECONDS):
+                    await self._beat_now.wait()
+            except TimeoutError:
+                continue
+
+    async def _beat(self) -> Beat:
+        facts = self.facts
+        counts = await self._counts()
+        return Beat(
+            id=self.instance.spec.id,
+            model=facts.model,
+            slot=facts.slot,
+            revision=facts.revision,
+            engine=facts.engine,
+            device=facts.device,
+            state="draining" if self.draining else self.instance.state.value,
+            available=self.instance.state is InstanceState.READY and not self.draining,
+            capacity=facts.capacity,
+            in_flight=self.in_flight,
+            tokens_per_second=self._speed.of(self.inference.counts.tokens),
+            started=counts.started,
+            finished=counts.finished,
+            aborted=counts.aborted,
+            pid=self.instance.pid or 0,
+        )
+
+    async def _counts(self) -> Counts:
+        """The server's own counts where it has them (it sees aborts that we only ask for), else ours."""
+        if not self.facts.server_counts or self.instance.state is not InstanceState.READY:
+            return self.inference.counts
+        try:
+            async with asyncio.timeout(_STATS_SECONDS):
+                stats = await self.instance.client.stats()
+        except (TimeoutError, EngineFailure):
+            return self.inference.counts
+        return Counts(stats.started, stats.finished, stats.aborted) if stats else self.inference.counts
+
+
+class _Speed:
+    """Tokens a second, smoothed over the last beats."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._at, self._tokens, self._rate = monotonic(), 0, 0.0
+
+    def of(self, tokens: int) -> float:
+        now = self._monotonic()
+        seconds = now - self._at
+        if seconds >= BEAT_SECONDS / 2:
+            self._rate = 0.5 * self._rate + 0.5 * (tokens - self._tokens) / seconds
+            self._at, self._tokens = now, tokens
+        return self._rate
+
+
+async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(0.02)
+    return True

@@ -1,0 +1,246 @@
+"""What a hint leads to: claim the best generation in line, stream it, commit it, or hand it back.
+
+A plain class without Celery; one per worker process, on its loop. Failure policy: a client's mistake ends the job and
+says nothing of the instance; a fault of the instance hands the generation back to the line, where it costs an attempt
+and is tried elsewhere; running out of time or memory ends the job with its own code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from app.jobs import events
+from app.jobs.generation import Claim, Usage
+from app.jobs.work import Verdict, WorkStore
+from model_pool.client import EngineClient
+from model_pool.errors import EngineFailure, EngineOutOfMemory, EngineRefused, EngineServerError
+from workers.attempt import Attempt, Earlier
+from workers.flusher import Flusher
+from workers.run import Run
+
+_log = structlog.get_logger(__name__)
+
+
+class Horse(Protocol):
+    """The instance as inference uses it; `model_pool.instance.Instance` is one."""
+
+    @property
+    def client(self) -> EngineClient: ...
+
+    def token_seen(self) -> None: ...
+
+    def suspect(self, reason: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds, and the number of the attempt that is the last."""
+
+    longest_run: float
+    first_token: float
+    between_tokens: float
+    max_attempts: int
+
+
+@dataclass
+class Counts:
+    """What this process has done since it started."""
+
+    started: int = 0
+    finished: int = 0
+    aborted: int = 0
+    tokens: int = 0
+
+
+Report = dict[str, Any]
+
+
+class Inference:
+    """Runs generations of one model on one instance.
+
+    Args:
+        owner: this process, unique in the fleet.
+        instance: `<model>.<slot>`.
+        fields: the engine's allow-list of request fields.
+        salt_key: secret from which each tenant's prefix-cache salt is made.
+        on_requeued: called with (model, generation) when a generation went back to the line.
+        on_webhook: called when a commit left something in the outbox.
+    """
+
+    def __init__(
+        self,
+        horse: Horse,
+        work: WorkStore,
+        flusher: Flusher,
+        *,
+        model: str,
+        owner: str,
+        instance: str,
+        fields: frozenset[str],
+        limits: Limits,
+        salt_key: bytes,
+        on_requeued: Callable[[str, str], None],
+        on_webhook: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._horse = horse
+        self._work = work
+        self._flusher = flusher
+        self._model, self._owner, self._instance = model, owner, instance
+        self._fields = fields
+        self._limits = limits
+        self._salt_key = salt_key
+        self._on_requeued = on_requeued
+        self._on_webhook = on_webhook
+        self._monotonic = monotonic
+        # A last attempt runs beside no other last attempt: a job that kills its engine cannot take with it, three
+        # times in a row, those that merely ran beside it.
+        self._last_chance = asyncio.Lock()
+        self._tasks: dict[str, str] = {}
+        self.counts = Counts()
+
+    def generation_of(self, task_id: str) -> str | None:
+        """The generation that a task runs here now."""
+        return self._tasks.get(task_id)
+
+    async def run_hint(self, task_id: str) -> Report:
+        """Run the first generation in line. The report has ids, numbers and codes only: it is shown in Flower."""
+        reply = await self._flusher.call(self._work.claim_call(self._model, self._owner, self._instance, task_id))
+        claim = self._work.claim_from(reply)
+        if claim is None:
+            return {"ran": None}
+        self._tasks[task_id] = claim.generation
+        try:
+            return await self._run(claim)
+        finally:
+            del self._tasks[task_id]
+
+    async def _run(self, claim: Claim) -> Report:
+        run = Run(claim, claim.sequence)
+        run.task = asyncio.current_task()
+        began = self._monotonic()
+        self._flusher.add(run)
+        try:
+            with structlog.contextvars.bound_contextvars(generation=claim.generation, attempt=claim.attempts):
+                outcome = await self._guarded(run)
+        finally:
+            self._flusher.remove(run)
+        seconds = round(self._monotonic() - began, 3)
+        _log.info("run_ended", generation=claim.generation, attempt=claim.attempts, outcome=outcome, seconds=seconds)
+        return {"ran": claim.generation, "attempt": claim.attempts, "outcome": outcome, "seconds": seconds}
+
+    async def _guarded(self, run: Run) -> str:
+        """Run with the longest run's limit; a run that lost its lease or is drained ends here, cancelled by others."""
+        attempt: Attempt | None = None
+        try:
+            async with asyncio.timeout(self._limits.longest_run):
+                attempt = await self._prepared(run)
+                if run.claim.attempts >= self._limits.max_attempts > 1:
+                    async with self._last_chance:
+                        await self._stream(run, attempt)
+                else:
+                    await self._stream(run, attempt)
+        except EngineFailure as failure:
+            return await self._failed(run, attempt, failure)
+        except TimeoutError:
+            self._horse.suspect("longest_run")
+            message = f"the run took longer than {self._limits.longest_run:g} s"
+            return await self._give_up(run, attempt, "timeout", message)
+        except asyncio.CancelledError:
+            return await self._interrupted(run)
+        self.counts.finished += 1
+        verdict = attempt.verdict()
+        return await self._commit(run, verdict, [*attempt.close(), attempt.end_event(verdict)])
+
+    async def _prepared(self, run: Run) -> Attempt:
+        claim = run.claim
+        if not claim.resumed or claim.sequence <= events.FIRST_OUTPUT:
+            return Attempt(claim, Earlier())
+        log = await self._work.log(claim.generation, events.FIRST_OUTPUT)
+        return Attempt(claim, Earlier.from_log(log))
+
+    async def _stream(self, run: Run, attempt: Attempt) -> None:
+        if attempt.left <= 0:
+            attempt.exhausted()
+            return
+        self.counts.started += 1
+        request = attempt.request(self._model, self._fields, self._salt(run.claim.tenant))
+        limits = self._limits
+        stream = self._horse.client.stream(
+            request, first_token_timeout=limits.first_token, token_timeout=limits.between_tokens
+        )
+        first = True
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                self._horse.token_seen()
+                self.counts.tokens += len(chunk.token_ids)
+                shown = attempt.take(chunk)
+                run.prompt_ids = attempt.prompt_ids
+                if shown:
+                    run.pending += shown
+                    if first:
+                        first = False
+                        self._flusher.hurry()
+                if attempt.stopped:
+                    return
+
+    def _salt(self, tenant: str) -> str:
+        return hmac.new(self._salt_key, tenant.encode(), hashlib.sha256).hexdigest()
+
+    async def _failed(self, run: Run, attempt: Attempt | None, failure: EngineFailure) -> str:
+        kind = type(failure).__name__
+        _log.warning("engine_failure", kind=kind, fault=failure.fault)
+        if isinstance(failure, EngineRefused):
+            return await self._give_up(run, attempt, failure.code, failure.message)
+        if isinstance(failure, EngineOutOfMemory):
+            return await self._give_up(run, attempt, "engine_out_of_memory", "the engine ran out of memory on this job")
+        self._horse.suspect(kind)
+        code = "engine_error" if isinstance(failure, EngineServerError) else "worker_lost"
+        what = "the engine failed" if code == "engine_error" else "the engine stalled, died or broke off its stream"
+        return await self._release(run, counted=True, code=code, message=what, exclude=self._instance)
+
+    async def _give_up(self, run: Run, attempt: Attempt | None, code: str, message: str) -> str:
+        """End the job as failed; what was streamed stays readable."""
+        self.counts.aborted += 1
+        spent = attempt.spent() if attempt else Usage(0, 0)
+        verdict = Verdict("failed", spent, code=code, message=message)
+        return await self._commit(run, verdict, [events.end("failed", code=code, message=message)])
+
+    async def _interrupted(self, run: Run) -> str:
+        """Cancelled: by a lost lease or a cancelled job (nothing may be written), or by a drain (hand it back)."""
+        self.counts.aborted += 1
+        if not run.draining:
+            return "lost"
+        return await self._release(run, counted=False, code="worker_lost", message="the worker was stopped")
+
+    async def _commit(self, run: Run, verdict: Verdict, closing: list[str]) -> str:
+        await self._flusher.settle(run)
+        if run.lost:
+            return "lost"
+        call = self._work.commit_call(run.claim, run.sequence, verdict, [*run.pending, *closing])
+        reply = await self._flusher.call(call)
+        if reply == 2:  # noqa: PLR2004 -- the script's word for "there is a webhook to send"
+            self._on_webhook()
+        return verdict.code or verdict.status if reply else "lost"
+
+    async def _release(self, run: Run, *, counted: bool, code: str, message: str, exclude: str = "") -> str:
+        """Write what has come, then hand the generation back to the line."""
+        await self._flusher.settle(run)
+        if run.lost:
+            return "lost"
+        if run.pending:
+            await self._flusher.call(self._work.append_call(run.claim, run.sequence, run.pending, run.prompt_ids))
+        call = self._work.release_call(run.claim, counted=counted, code=code, message=message, exclude=exclude)
+        outcome, model = await self._flusher.call(call)
+        if outcome == "requeued":
+            self._on_requeued(model, run.claim.generation)
+        return str(outcome)

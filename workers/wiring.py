@@ -1,0 +1,188 @@
+"""Builds a GPU worker from settings: the workers' own composition root, beside `app.bootstrap`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from app.jobs.store import JobStore, QueueCaps
+from app.jobs.work import WorkStore
+from app.lua import AsyncScripts, ScriptBook
+from app.queueing import Hints
+from app.redis import async_jobs_client, jobs_client
+from app.settings import Settings
+from app.webhooks.backoff import Schedule
+from app.webhooks.deliveries import DeliveryStore
+from app.webhooks.fanout import FanOut
+from app.webhooks.lookup import SystemLookup
+from app.webhooks.targets import Targets
+from app.webhooks.tenant_secrets import TenantSecrets
+from app.webhooks.transport import AiohttpTransport
+from model_pool import engines
+from model_pool import registry as pool_registry
+from model_pool.client import EngineClient
+from model_pool.health import HealthPolicy
+from model_pool.instance import Instance, InstanceState
+from model_pool.registry import Registry
+from model_pool.spec import InstanceSpec, ModelSpec
+from workers.deliveries import Courier
+from workers.deliveries import Limits as DeliveryLimits
+from workers.flusher import Flusher
+from workers.gpu_worker import Facts, GpuWorker
+from workers.inference import Inference, Limits
+from workers.reaper import Reaper
+
+_RESOLVER_THREADS = 8
+_POOL_SCRIPTS = ScriptBook(Path(pool_registry.__file__).parent / "lua")
+
+
+def instance_spec(settings: Settings) -> InstanceSpec:
+    """The instance that this process owns, from `[worker]` and `[models.NAME]`."""
+    name, slot = settings.worker.model, settings.worker.slot
+    model = settings.models[name]
+    spec = ModelSpec(
+        name=name,
+        engine=model.engine,
+        path=model.path,
+        revision=model.revision,
+        quantization=model.quantization,
+        context_length=model.context_length,
+        max_concurrency=model.max_concurrency,
+        max_output_tokens=model.max_output_tokens,
+        options=model.options,
+    )
+    device = model.devices[slot % len(model.devices)] if model.devices else "cpu"
+    return InstanceSpec(spec, slot, device, settings.data_dir / "run")
+
+
+def work_store(settings: Settings) -> WorkStore:
+    """The job store as workers use it. Call on the loop that will use it."""
+    jobs = settings.jobs
+    client = async_jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    return WorkStore(
+        client,
+        lease_seconds=jobs.lease_seconds,
+        tick_seconds=jobs.reaper_tick_seconds,
+        max_attempts=jobs.max_attempts,
+        silence=pool_registry.SILENCE_SECONDS,
+    )
+
+
+def gpu_worker(
+    settings: Settings,
+    hints: Hints,
+    *,
+    on_state: Callable[[InstanceState], None],
+    on_fatal: Callable[[str], None],
+) -> GpuWorker:
+    """Everything that one GPU worker runs. Call on its loop."""
+    spec = instance_spec(settings)
+    engine = engines.get(spec.model.engine)
+    work = work_store(settings)
+    jobs = settings.jobs
+    flusher = Flusher(work, tick=jobs.flush_seconds, renew_every=jobs.renew_seconds)
+    instance = Instance(
+        spec, engine, health=HealthPolicy(**settings.health.model_dump()), client_factory=_client, on_state=on_state
+    )
+    inference = Inference(
+        instance,
+        work,
+        flusher,
+        model=spec.model.name,
+        owner=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}",
+        instance=spec.id,
+        fields=engine.request_fields,
+        limits=Limits(
+            longest_run=jobs.longest_run_seconds,
+            first_token=jobs.first_token_stall_seconds,
+            between_tokens=jobs.token_stall_seconds,
+            max_attempts=jobs.max_attempts,
+        ),
+        salt_key=_salt_key(settings),
+        on_requeued=_in_background(hints.publish_run),
+        on_webhook=_in_background(hints.publish_deliver),
+    )
+    redis_client = async_jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    registry = Registry(AsyncScripts(redis_client, _POOL_SCRIPTS))
+    reaper = Reaper(work, hints, jobs.reaper_tick_seconds)
+    facts = Facts(
+        model=spec.model.name,
+        slot=spec.slot,
+        revision=spec.model.revision or spec.model.path,
+        engine=spec.model.engine,
+        device=spec.device,
+        capacity=spec.model.max_concurrency,
+        server_counts=engine.logs_stats,
+    )
+    return GpuWorker(
+        facts,
+        instance=instance,
+        inference=inference,
+        work=work,
+        flusher=flusher,
+        registry=registry,
+        reaper=reaper,
+        on_fatal=on_fatal,
+    )
+
+
+def job_store(settings: Settings) -> JobStore:
+    """The job store as clients' processes use it; here for revokes and webhooks."""
+    jobs, timeout = settings.jobs, settings.redis.jobs_timeout
+    return JobStore(
+        jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=timeout),
+        caps=QueueCaps(jobs.queue_cap, max(1, int(jobs.queue_cap * jobs.tenant_queue_share))),
+        idempotency_seconds=jobs.idempotency_seconds,
+        submit_timeout=timeout,
+    )
+
+
+def courier(settings: Settings) -> Courier:
+    """What a webhook worker sends with."""
+    hooks = settings.webhooks
+    client = jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    store = DeliveryStore(client)
+    return Courier(
+        store=store,
+        fan_out=FanOut(store, job_store(settings)),
+        secrets=TenantSecrets(client, settings.secret_key.get_secret_value()),
+        schedule=Schedule(hooks.first_retry_seconds, hooks.max_retry_seconds, hooks.max_attempts),
+        limits=DeliveryLimits(hooks.concurrency, hooks.per_host, hooks.attempt_timeout_seconds),
+    )
+
+
+def transport(settings: Settings) -> AiohttpTransport:
+    """What carries webhook attempts; enter it on the loop that sends."""
+    hooks = settings.webhooks
+    return AiohttpTransport(
+        Targets(hooks.allow_hosts, SystemLookup()),
+        ssl.create_default_context(),
+        timeout=hooks.attempt_timeout_seconds,
+        threads=_RESOLVER_THREADS,
+    )
+
+
+def _salt_key(settings: Settings) -> bytes:
+    """The secret behind the tenants' prefix-cache salts; without a configured one, a secret of this process."""
+    return settings.secret_key.get_secret_value().encode() or secrets.token_bytes(32)
+
+
+def _client(spec: InstanceSpec) -> EngineClient:
+    return EngineClient(model=spec.model.name, uds=spec.socket)
+
+
+def _in_background(publish: Callable[..., bool]) -> Callable[..., None]:
+    """Publishing blocks for up to the broker's timeout, so it leaves the loop; `Hints` logs what fails."""
+    under_way: set[asyncio.Future[bool]] = set()
+
+    def call(*args: str) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, publish, *args)
+        under_way.add(future)
+        future.add_done_callback(under_way.discard)
+
+    return call
