@@ -51,7 +51,7 @@ def _generate() -> StackSecrets:
         secret_key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         redis_password=secrets.token_hex(24),
         flower_password=secrets.token_urlsafe(18),
-        dev_key=f"sk-{secrets.token_urlsafe(32)}",
+        dev_key=f"ph_{secrets.token_urlsafe(32)}",
     )
 
 

@@ -44,6 +44,10 @@ class KeptPorts:
             self._file.write_text(json.dumps(self._ports))
         return port
 
+    def known(self, name: str) -> int | None:
+        """The port as it was kept, whoever listens there now."""
+        return self._ports.get(name)
+
     def _another(self, host: str) -> int:
         taken = set(self._ports.values())
         while (port := find_free(host)) in taken:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from app.up.child import Child
 from app.up.runner import RoleRunner
 
 if TYPE_CHECKING:
@@ -38,6 +39,19 @@ class Supervisor:
             runner = RoleRunner(role, environment=self._environment, console=self._console, keep_open=self._keep_open)
             self._runners.append(runner)
             runner.start()
+
+    async def run_to_end(self, role: Role) -> int:
+        """Run a command once, with its lines shown, and return its exit status; a cancelled wait ends it."""
+        self._console.expect([role.name])
+        child = await Child.spawn(
+            role.argv, environment=self._environment, hear=lambda line: self._console.line(role.name, line)
+        )
+        try:
+            return await child.wait()
+        except asyncio.CancelledError:
+            await child.stop(role.grace)
+            await child.wait()
+            raise
 
     def pids(self) -> dict[str, int | None]:
         """Each role's process at this moment; None between a death and the next start."""

@@ -1,0 +1,159 @@
+"""Prepares the ground of a stack on one machine: folder, lock, secrets, ports, embedded Redis, environment.
+
+Pure of processes but for asking `redis-server --version`; nothing runs yet when it is done.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app import settings as configuration
+from app.up import kept_secrets, ports, preflight, redis_server, wishes
+from app.up.lock import lock_folder
+from app.up.ports import KeptPorts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.settings import Settings
+    from app.up.kept_secrets import StackSecrets
+    from app.up.redis_server import Kind, RedisBinary
+    from app.up.roles import Role
+    from app.up.wishes import Wishes
+
+
+@dataclass(frozen=True)
+class Ground:
+    """All that is decided before the first process starts.
+
+    Attributes:
+        settings: what every role will read.
+        environment: the variables that make them read it.
+        redis: roles of the embedded servers; none where the configuration names its own.
+        binary: what they run, if there are any.
+        lock: descriptor of the data folder's lock, to be inherited by every role.
+        demo_folder: where the demo model must be before its worker starts; None when it is not served.
+    """
+
+    settings: Settings
+    environment: dict[str, str]
+    redis: tuple[Role, ...]
+    binary: RedisBinary | None
+    lock: int
+    demo_folder: Path | None
+
+
+def prepare(wished: Wishes) -> Ground:
+    """Decide everything and write it down.
+
+    Raises:
+        ConfigurationError: settings and options do not fit together.
+        FolderInUseError: another stack runs with this data folder.
+        PreflightError: a port is taken, the disk is full.
+        QuantizeError: the demo model is wanted and what it is made from is not installed.
+        RedisMissingError: an embedded Redis is wanted and there is none.
+    """
+    asked = configuration.load()
+    folder = (wished.data or asked.data_dir).resolve()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = lock_folder(folder)
+    preflight.check_disk(folder)
+    kept = kept_secrets.load_or_create(folder)
+    embedded, urls, binary = _redis(asked, folder, kept)
+    demo = wishes.demo_folder(asked, wished)
+    models = wishes.models(asked, wished, demo)
+    overrides = {"models": models, **_overrides(asked, wished, folder, kept, urls)}
+    environment = configuration.process_environment(_variables(overrides))
+    return Ground(
+        settings=configuration.load(**overrides),
+        environment=environment,
+        redis=embedded,
+        binary=binary,
+        lock=lock,
+        demo_folder=demo,
+    )
+
+
+def embedded_urls(asked: Settings) -> dict[str, str]:
+    """Addresses of the embedded servers that `posthouse up` last ran on the data folder of these settings.
+
+    For the commands that look in from outside; empty where the configuration names its own servers or none ever ran.
+    """
+    folder = asked.data_dir
+    if not (folder / "secrets.toml").exists():
+        return {}
+    password, kept = kept_secrets.load_or_create(folder).redis_password, KeptPorts(folder)
+    known = {kind: kept.known(f"redis.{kind}") for kind in _unnamed(asked)}
+    return {f"{kind}_url": redis_server.url(port, password) for kind, port in known.items() if port}
+
+
+def _unnamed(asked: Settings) -> list[Kind]:
+    """The Redis roles whose address nobody configured."""
+    kinds: tuple[Kind, ...] = ("jobs", "cache")
+    return [kind for kind in kinds if f"{kind}_url" not in asked.redis.model_fields_set]
+
+
+def _redis(
+    asked: Settings, folder: Path, kept: StackSecrets
+) -> tuple[tuple[Role, ...], dict[str, str], RedisBinary | None]:
+    """An embedded server for each role whose address nobody configured."""
+    kinds = _unnamed(asked)
+    if not kinds:
+        return (), {}, None
+    binary, kept_ports = redis_server.find_binary(), KeptPorts(folder)
+    roles: list[Role] = []
+    urls: dict[str, str] = {}
+    for kind in kinds:
+        port = kept_ports.get(f"redis.{kind}")
+        roles.append(redis_server.prepare(kind, binary, folder, port=port, password=kept.redis_password))
+        urls[f"{kind}_url"] = redis_server.url(port, kept.redis_password)
+    return tuple(roles), urls, binary
+
+
+def _overrides(
+    asked: Settings, wished: Wishes, folder: Path, kept: StackSecrets, urls: dict[str, str]
+) -> dict[str, object]:
+    return {
+        "data_dir": str(folder),
+        "api": {
+            "port": _api_port(asked, wished),
+            "dev_key": wished.dev_key or asked.api.dev_key.get_secret_value() or kept.dev_key,
+        },
+        "redis": urls,
+        "secret_key": asked.secret_key.get_secret_value() or kept.secret_key,
+        "flower": {
+            "port": _flower_port(asked, folder),
+            "password": asked.flower.password.get_secret_value() or kept.flower_password,
+        },
+    }
+
+
+def _api_port(asked: Settings, wished: Wishes) -> int:
+    host, port = asked.api.host, asked.api.port if wished.port is None else wished.port
+    if port == 0:
+        return ports.find_free(host)
+    preflight.check_port("the API", host, port, "Stop that server, or give another --port (0 takes any free one).")
+    return port
+
+
+def _flower_port(asked: Settings, folder: Path) -> int:
+    """The configured port, or without one the usual port or else another free one."""
+    host, port = asked.flower.host, asked.flower.port
+    if "port" in asked.flower.model_fields_set:
+        preflight.check_port("Flower", host, port, "Set flower.port to another one.")
+        return port
+    return port if ports.is_free(host, port) else KeptPorts(folder).get("flower", host)
+
+
+def _variables(overrides: dict[str, object]) -> dict[str, str]:
+    """The overrides as `POSTHOUSE_…` variables, the form in which child processes get them."""
+    variables = {}
+    for name, value in overrides.items():
+        if name == "models" or not isinstance(value, dict):
+            variables[f"POSTHOUSE_{name.upper()}"] = value if isinstance(value, str) else json.dumps(value)
+            continue
+        for field, inner in value.items():
+            variables[f"POSTHOUSE_{name.upper()}__{field.upper()}"] = str(inner)
+    return variables
