@@ -97,7 +97,6 @@ async def drain(courier: Courier, transport: Transport, stopping: Callable[[], b
     if not courier.draining.acquire(blocking=False):
         return {"already_draining": 1}
     try:
-        await asyncio.to_thread(courier.store.hint_arrived)
         return await _Run(courier, transport, stopping).drain()
     finally:
         courier.draining.release()

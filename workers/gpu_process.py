@@ -14,7 +14,6 @@ from redis.exceptions import RedisError
 from app.queueing import Hints, own_queue, shared_queue
 from app.redis import REDIS_AWAY
 from app.settings import Settings
-from model_pool.instance import InstanceState
 from workers import leaving, revoking, wiring
 from workers.consuming import Consuming, Stillness
 from workers.gpu_worker import GpuWorker
@@ -39,6 +38,7 @@ class GpuProcess:
         self._ready = threading.Event()
         self._worker: GpuWorker | None = None
         self._consuming: Consuming | None = None
+        self._nudging: asyncio.Future[None] | None = None
         self._stillness = Stillness(settings.jobs.not_consuming_seconds)
         self._hurry = asyncio.Event()
         self._leaving = leaving.Leaving(self._drain, self._hurried)
@@ -57,18 +57,33 @@ class GpuProcess:
 
     async def _start(self) -> None:
         self._worker = wiring.gpu_worker(
-            self._settings, self._hints, on_state=self._state_changed, on_fatal=leaving.fault
+            self._settings, self._hints, on_available=self._availability, on_fatal=leaving.fault
         )
         await self._worker.start()
 
-    def _state_changed(self, state: InstanceState) -> None:
-        ready = state is InstanceState.READY
-        if ready:
+    def _availability(self, available: bool) -> None:
+        """Called on the loop. Work that waited for this instance starts at once."""
+        if available:
             self._ready.set()
-        if self._worker is not None:
-            self._worker.state_changed()
-        if self._consuming is not None and not self._leaving.asked.is_set():
-            (self._consuming.resume if ready else self._consuming.pause)()
+        if self._consuming is None or self._leaving.asked.is_set():
+            return
+        if available:
+            self._consuming.resume()
+            self._nudging = asyncio.ensure_future(self._nudge())
+        else:
+            self._consuming.pause()
+
+    async def _nudge(self) -> None:
+        """Hints for what stands in line: those published meanwhile may be lost."""
+        worker = self._worker
+        if worker is None:
+            return
+        try:
+            count = await worker.waiting_generations()
+        except (*REDIS_AWAY, RedisError):
+            return  # the reaper will see to it when Redis is back
+        for _ in range(count):
+            await asyncio.to_thread(self._hints.publish_run, worker.facts.model, "gen_waiting", worker.facts.slot)
 
     def consuming(self, consumer: Any) -> None:
         first = self._consuming is None
@@ -76,6 +91,7 @@ class GpuProcess:
         self._consuming = self._consuming or Consuming(consumer, (own_queue(name, slot), shared_queue(name)))
         if first:
             self._loop.submit(self._watch())
+            self._loop.submit(self._nudge())
 
     async def _watch(self) -> None:
         """End the process when it is connected and able but receives nothing of what lies in its queues."""

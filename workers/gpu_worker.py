@@ -23,6 +23,7 @@ from model_pool.registry import BEAT_SECONDS, Beat, Registry
 from workers.flusher import Flusher
 from workers.inference import Counts, Inference, Report
 from workers.reaper import Reaper
+from workers.trust import Trust
 
 _log = structlog.get_logger(__name__)
 _STATS_SECONDS = 0.5
@@ -45,6 +46,7 @@ class GpuWorker:
     """Runs instance, flusher, heartbeat and reaper as tasks of one loop.
 
     Args:
+        on_available: called with whether new work may come, at each change.
         on_fatal: called with a reason when one of those tasks ends by an error: the process is of no more use.
     """
 
@@ -58,6 +60,8 @@ class GpuWorker:
         flusher: Flusher,
         registry: Registry,
         reaper: Reaper,
+        trust: Trust,
+        on_available: Callable[[bool], None],
         on_fatal: Callable[[str], None],
     ) -> None:
         self.facts = facts
@@ -67,7 +71,10 @@ class GpuWorker:
         self._flusher = flusher
         self._registry = registry
         self._reaper = reaper
+        self._trust = trust
+        self._on_available = on_available
         self._on_fatal = on_fatal
+        self._was_available = False
         self._tasks: list[asyncio.Task[None]] = []
         self._beat_now = asyncio.Event()
         self._speed = _Speed()
@@ -78,10 +85,14 @@ class GpuWorker:
         return len(self._flusher.runs)
 
     @property
+    def available(self) -> bool:
+        """Whether the instance may get new work: it stands in the ring."""
+        return self.instance.state is InstanceState.READY and not self._trust.doubted and not self.draining
+
+    @property
     def able(self) -> bool:
         """Whether a message that came now would be run."""
-        ready = self.instance.state is InstanceState.READY
-        return ready and not self.draining and self.in_flight < self.facts.capacity
+        return self.available and self.in_flight < self.facts.capacity
 
     async def start(self) -> None:
         for name, work in (
@@ -105,16 +116,23 @@ class GpuWorker:
         self._on_fatal(f"{task.get_name()}: {error}")
 
     def state_changed(self) -> None:
-        """The fleet hears of it at once."""
+        """The instance's state or our trust in it changed: the fleet hears of it at once."""
         self._beat_now.set()
+        if self.available is not self._was_available:
+            self._was_available = self.available
+            self._on_available(self.available)
+
+    async def waiting_generations(self) -> int:
+        """How many of the model's generations wait, up to what this instance could take."""
+        return min(await self._work.waiting(self.facts.model), self.facts.capacity - self.in_flight)
 
     async def waiting_messages(self, queues: Sequence[str]) -> int:
         """Messages that lie unread in these queues."""
         return await self._work.waiting_messages(queues)
 
     async def run_hint(self, task_id: str) -> Report:
-        if self.instance.state is not InstanceState.READY or self.draining:
-            return {"ran": None, "why": "draining" if self.draining else self.instance.state.value}
+        if not self.available:
+            return {"ran": None, "why": "draining" if self.draining else "instance unavailable"}
         return await self.inference.run_hint(task_id)
 
     async def drain(self, grace: float, hurry: asyncio.Event) -> None:
@@ -173,7 +191,7 @@ class GpuWorker:
             engine=facts.engine,
             device=facts.device,
             state="draining" if self.draining else self.instance.state.value,
-            available=self.instance.state is InstanceState.READY and not self.draining,
+            available=self.available,
             capacity=facts.capacity,
             in_flight=self.in_flight,
             tokens_per_second=self._speed.of(self.inference.counts.tokens),

@@ -21,24 +21,19 @@ import structlog
 from app.jobs import events
 from app.jobs.generation import Claim, Usage
 from app.jobs.work import Verdict, WorkStore
-from model_pool.client import EngineClient
-from model_pool.errors import EngineFailure, EngineOutOfMemory, EngineRefused, EngineServerError
+from model_pool.errors import EngineFailure, EngineOutOfMemory, EngineRefused, EngineServerError, EngineUnreachable
 from workers.attempt import Attempt, Earlier
 from workers.flusher import Flusher
 from workers.run import Run
+from workers.trust import Suspect, Trust
 
 _log = structlog.get_logger(__name__)
 
 
-class Horse(Protocol):
+class Horse(Suspect, Protocol):
     """The instance as inference uses it; `model_pool.instance.Instance` is one."""
 
-    @property
-    def client(self) -> EngineClient: ...
-
     def token_seen(self) -> None: ...
-
-    def suspect(self, reason: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -79,6 +74,7 @@ class Inference:
     def __init__(
         self,
         horse: Horse,
+        trust: Trust,
         work: WorkStore,
         flusher: Flusher,
         *,
@@ -93,6 +89,7 @@ class Inference:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._horse = horse
+        self._trust = trust
         self._work = work
         self._flusher = flusher
         self._model, self._owner, self._instance = model, owner, instance
@@ -152,7 +149,7 @@ class Inference:
         except EngineFailure as failure:
             return await self._failed(run, attempt, failure)
         except TimeoutError:
-            self._horse.suspect("longest_run")
+            self._trust.doubt("longest_run")
             message = f"the run took longer than {self._limits.longest_run:g} s"
             return await self._give_up(run, attempt, "timeout", message)
         except asyncio.CancelledError:
@@ -203,10 +200,14 @@ class Inference:
             return await self._give_up(run, attempt, failure.code, failure.message)
         if isinstance(failure, EngineOutOfMemory):
             return await self._give_up(run, attempt, "engine_out_of_memory", "the engine ran out of memory on this job")
-        self._horse.suspect(kind)
-        code = "engine_error" if isinstance(failure, EngineServerError) else "worker_lost"
-        what = "the engine failed" if code == "engine_error" else "the engine stalled, died or broke off its stream"
-        return await self._release(run, counted=True, code=code, message=what, exclude=self._instance)
+        if isinstance(failure, EngineServerError):
+            self._horse.suspect(kind)
+            return await self._release(run, code="engine_error", message="the engine failed", exclude=self._instance)
+        self._trust.doubt(kind)
+        # Where nobody listened the request did no harm and had no chance: no attempt.
+        counted = not isinstance(failure, EngineUnreachable)
+        message = "the engine stalled, died or broke off its stream"
+        return await self._release(run, counted=counted, code="worker_lost", message=message, exclude=self._instance)
 
     async def _give_up(self, run: Run, attempt: Attempt | None, code: str, message: str) -> str:
         """End the job as failed; what was streamed stays readable."""
@@ -232,7 +233,7 @@ class Inference:
             self._on_webhook()
         return verdict.code or verdict.status if reply else "lost"
 
-    async def _release(self, run: Run, *, counted: bool, code: str, message: str, exclude: str = "") -> str:
+    async def _release(self, run: Run, *, code: str, message: str, counted: bool = True, exclude: str = "") -> str:
         """Write what has come, then hand the generation back to the line."""
         await self._flusher.settle(run)
         if run.lost:

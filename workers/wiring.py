@@ -27,7 +27,7 @@ from model_pool import engines
 from model_pool import registry as pool_registry
 from model_pool.client import EngineClient
 from model_pool.health import HealthPolicy
-from model_pool.instance import Instance, InstanceState
+from model_pool.instance import Instance
 from model_pool.registry import Registry
 from model_pool.spec import InstanceSpec, ModelSpec
 from workers.deliveries import Courier
@@ -36,6 +36,7 @@ from workers.flusher import Flusher
 from workers.gpu_worker import Facts, GpuWorker
 from workers.inference import Inference, Limits
 from workers.reaper import Reaper
+from workers.trust import Trust
 
 _RESOLVER_THREADS = 8
 _POOL_SCRIPTS = ScriptBook(Path(pool_registry.__file__).parent / "lua")
@@ -77,7 +78,7 @@ def gpu_worker(
     settings: Settings,
     hints: Hints,
     *,
-    on_state: Callable[[InstanceState], None],
+    on_available: Callable[[bool], None],
     on_fatal: Callable[[str], None],
 ) -> GpuWorker:
     """Everything that one GPU worker runs. Call on its loop."""
@@ -87,10 +88,16 @@ def gpu_worker(
     jobs = settings.jobs
     flusher = Flusher(work, tick=jobs.flush_seconds, renew_every=jobs.renew_seconds)
     instance = Instance(
-        spec, engine, health=HealthPolicy(**settings.health.model_dump()), client_factory=_client, on_state=on_state
+        spec,
+        engine,
+        health=HealthPolicy(**settings.health.model_dump()),
+        client_factory=_client,
+        on_state=lambda _: worker.state_changed(),
     )
+    trust = Trust(instance, lambda: worker.state_changed())  # noqa: PLW0108 -- the worker is made last
     inference = Inference(
         instance,
+        trust,
         work,
         flusher,
         model=spec.model.name,
@@ -119,7 +126,7 @@ def gpu_worker(
         capacity=spec.model.max_concurrency,
         server_counts=engine.logs_stats,
     )
-    return GpuWorker(
+    worker = GpuWorker(
         facts,
         instance=instance,
         inference=inference,
@@ -127,8 +134,11 @@ def gpu_worker(
         flusher=flusher,
         registry=registry,
         reaper=reaper,
+        trust=trust,
+        on_available=on_available,
         on_fatal=on_fatal,
     )
+    return worker
 
 
 def job_store(settings: Settings) -> JobStore:

@@ -132,7 +132,7 @@ class Feed:
                 self._read(link)
             except REDIS_AWAY as error:
                 _log.info("feed_disconnected", error=type(error).__name__)
-            except Exception:  # whatever it was, streams need their reader
+            except Exception:  # noqa: BLE001 -- whatever it was, streams need their reader
                 _log.exception("feed_failed")
             finally:
                 self._lose()

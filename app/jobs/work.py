@@ -124,6 +124,10 @@ class WorkStore:
         hints = tuple((str(m), int(n)) for m, n in zip(reply[5::2], reply[6::2], strict=True))
         return ReapReport(str(reply[0]), int(reply[1]), int(reply[2]), int(reply[3]), bool(reply[4]), hints)
 
+    async def waiting(self, model: str) -> int:
+        """Generations of a model that stand in line."""
+        return int(await self._client.zcard(f"ph:line:{model}"))
+
     async def waiting_messages(self, queues: Sequence[str]) -> int:
         """Hints that lie in these queues, unread (kombu keeps a queue as a list of its name)."""
         pipeline = self._client.pipeline(transaction=False)
