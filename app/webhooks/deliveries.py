@@ -22,7 +22,6 @@ _DAY_MS: Final = 24 * 3600 * 1000
 _PENDING_TTL_MS: Final = 7 * _DAY_MS  # renewed by every attempt; far above the longest wait between two
 _SETTLED_TTL_MS: Final = {"retry": _PENDING_TTL_MS, "delivered": 3 * _DAY_MS, "dead": 7 * _DAY_MS}
 _MOST_DEAD: Final = 1000
-_HINT_MS: Final = 5000
 
 
 @dataclass(frozen=True)
@@ -111,17 +110,6 @@ class DeliveryStore:
         """One cheap round trip, O(log n)."""
         outbox, hosts = self._scripts.call("waiting")
         return Waiting(outbox, hosts)
-
-    def take_hint(self) -> bool:
-        """True when the caller should publish a hint: something waits, and no hint is on its way.
-
-        A hint counts as on its way for five seconds, or until `hint_arrived`.
-        """
-        return bool(self._scripts.call("take_hint", _HINT_MS))
-
-    def hint_arrived(self) -> None:
-        """A worker has begun on the hint: whatever comes due from now on may be hinted again."""
-        self._client.delete("ph:deliveries:hint")
 
     def outbox(self, limit: int) -> list[str]:
         """The oldest due entries, `gen:<id>` or `job:<id>`."""

@@ -14,7 +14,7 @@ from app.jobs.store import SCRIPTS, JobStore
 from app.lua import Scripts
 from app.settings import ConfigurationError
 from app.webhooks.backoff import Answer, Verdict
-from app.webhooks.deliveries import Claim, NewDelivery
+from app.webhooks.deliveries import Claim, NewDelivery, Waiting
 from app.webhooks.fanout import FanOut
 from app.webhooks.tenant_secrets import TenantSecrets
 from tests.support.courier import SECRET_KEY, Office, office
@@ -95,7 +95,6 @@ def test_every_key_has_an_end(post: Office):
     post.store.settle(retried, Answer(500), Verdict("retry", 60))
     post.store.settle(dead, *DEAD)
     post.store.settle(delivered, *DELIVERED)
-    post.store.take_hint()
     endless = {key for key in post.client.keys("ph:*") if post.client.ttl(key) == -1}
     assert endless == {"ph:deliveries:due"}
     assert {post.client.ttl(f"ph:delivery:{c.id}") // 86_400 for c in (retried, dead, delivered)} <= {2, 3, 6, 7}
@@ -108,19 +107,14 @@ def test_a_record_that_ran_out_leaves_its_line(post: Office):
     assert not post.client.exists("ph:deliveries:due", "ph:deliveries:due:a:443")
 
 
-def test_one_hint_is_on_its_way_at_a_time(post: Office):
-    assert not post.store.take_hint()
-    post.store.create([new()])
-    assert bool(post.store.work_waiting())
-    assert [post.store.take_hint(), post.store.take_hint()] == [True, False]
-    post.store.hint_arrived()
-    assert post.store.take_hint()
-
-
-def test_a_lost_hint_is_published_again(post: Office):
-    post.store.create([new()])
-    post.store.take_hint()
-    assert 0 < post.client.pttl("ph:deliveries:hint") <= 5000
+def test_one_look_says_whether_anything_waits(post: Office):
+    assert not post.store.work_waiting()
+    post.end_job("https://a/hook")
+    assert post.store.work_waiting() == Waiting(outbox=1, hosts=0)
+    FanOut(post.store, post.jobs).step()
+    assert post.store.work_waiting() == Waiting(outbox=0, hosts=1)
+    claim(post)
+    assert not post.store.work_waiting()
 
 
 def test_scripts_survive_a_restart_of_redis(own_redis: RedisProcess):

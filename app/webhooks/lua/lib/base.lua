@@ -3,7 +3,6 @@
 local V = '1' -- schema version of delivery records
 local OUTBOX = 'ph:outbox'
 local DUE = 'ph:deliveries:due'
-local HINT = 'ph:deliveries:hint'
 
 local function delivery_key(id) return 'ph:delivery:' .. id end
 local function host_line_key(host) return 'ph:deliveries:due:' .. host end
