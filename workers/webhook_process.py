@@ -29,8 +29,7 @@ class WebhookProcess:
         self._consuming: Consuming | None = None
         self._transport: AiohttpTransport | None = None
         self._stopping = threading.Event()
-        self._idle = threading.Event()
-        self._idle.set()
+        self._busy = _Busy()
         self._leaving = leaving.Leaving(self._drain, self._hurried)
 
     def boot(self, worker: Any) -> None:
@@ -54,11 +53,8 @@ class WebhookProcess:
     def deliver(self) -> dict[str, Any]:
         if self._courier is None or self._stopping.is_set():
             return {"stopping": 1}
-        self._idle.clear()
-        try:
+        with self._busy:
             return self._loop.run(self._deliver(self._courier))
-        finally:
-            self._idle.set()
 
     async def _deliver(self, courier: Courier) -> dict[str, int]:
         if self._transport is None:  # kept: each new one would cost a TLS context
@@ -70,9 +66,31 @@ class WebhookProcess:
         self._stopping.set()
         if self._consuming is not None:
             self._consuming.pause()
-        self._idle.wait(self._settings.jobs.drain_grace_seconds)
+        self._busy.wait_until_idle(self._settings.jobs.drain_grace_seconds)
         done()
 
     def _hurried(self) -> None:
         """A second signal: claims that are not settled run out and are due again."""
         self._leaving.finish()
+
+
+class _Busy:
+    """Counts runs under way, so that leaving can wait for all of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def wait_until_idle(self, seconds: float) -> bool:
+        """Whether nothing was under way any more within this time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._count == 0, seconds)

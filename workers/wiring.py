@@ -38,7 +38,6 @@ from workers.inference import Inference, Limits
 from workers.reaper import Reaper
 from workers.trust import Trust
 
-_RESOLVER_THREADS = 8
 _POOL_SCRIPTS = ScriptBook(Path(pool_registry.__file__).parent / "lua")
 
 
@@ -170,10 +169,10 @@ def transport(settings: Settings) -> AiohttpTransport:
     """What carries webhook attempts; enter it on the loop that sends."""
     hooks = settings.webhooks
     return AiohttpTransport(
-        Targets(hooks.allow_hosts, SystemLookup()),
+        Targets(hooks.allow_hosts, SystemLookup(threads=hooks.concurrency)),
         ssl.create_default_context(),
         timeout=hooks.attempt_timeout_seconds,
-        threads=_RESOLVER_THREADS,
+        threads=hooks.concurrency,
     )
 
 
