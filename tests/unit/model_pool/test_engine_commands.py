@@ -109,6 +109,23 @@ def test_vllm_on_the_cpu_has_bounded_memory_and_calls_nobody(folder):
     assert "CUDA_VISIBLE_DEVICES" not in environment
 
 
+def test_vllm_on_the_cpu_keeps_a_core_free_for_everybody_else(folder, monkeypatch):
+    """The API server and the scheduler need one too; on a single core there is none to spare."""
+    for cores, threads in ((1, "1"), (2, "1"), (8, "7")):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, n=cores: set(range(n)))
+        assert Vllm().environment(instance(ModelSpec("s", "vllm", path=str(folder))))["OMP_NUM_THREADS"] == threads
+
+
+def test_vllm_binds_threads_where_the_operator_says_so(folder):
+    """Binding is the work of vLLM's own worker process, so that one is started then."""
+    model = ModelSpec("s", "vllm", path=str(folder), options={"cpu_threads_bind": "0-3"})
+
+    environment = Vllm().environment(instance(model))
+
+    assert environment["VLLM_CPU_OMP_THREADS_BIND"] == "0-3"
+    assert "VLLM_ENABLE_V1_MULTIPROCESSING" not in environment
+
+
 def test_vllm_on_a_gpu_sees_only_its_device():
     """Two instances of one host must not meet on the first GPU."""
     model = ModelSpec("s", "vllm", path="org/model", revision="abc", options={"gpu_memory_utilization": 0.5})
@@ -172,6 +189,7 @@ def test_vllm_takes_a_missing_sub_folder_for_a_mistake_not_for_a_hub_id(tmp_path
     [
         {"cpu_kvcache_space_gb": 0.5},
         {"cpu_kvcache_space_gb": "1"},
+        {"cpu_threads": 1.5},
         {"gpu_memory_utilization": 1.5},
         {"dtype": "int4"},
         {"enforce_eager": "no"},
