@@ -14,7 +14,7 @@ _found = settings.load()
 
 bind = f"[{_found.api.host}]:{_found.api.port}" if ":" in _found.api.host else f"{_found.api.host}:{_found.api.port}"
 workers = _found.api.processes
-worker_class = "gevent"
+worker_class = "app.api.gevent_worker.DrainingWorker"
 worker_connections = _found.api.connections
 backlog = min(2048, _found.api.connections)
 
