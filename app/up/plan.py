@@ -49,7 +49,7 @@ def _gpu_workers(settings: Settings) -> Iterator[Role]:
 
 
 def _webhooks(settings: Settings) -> Role:
-    return Role("webhooks", webhooks_command(), Stage.WEBHOOKS, settings.webhooks.attempt_timeout_seconds + _GOODBYE)
+    return Role("webhooks", webhooks_command(), Stage.WEBHOOKS, settings.jobs.drain_grace_seconds + _GOODBYE)
 
 
 def _flower() -> Role:
