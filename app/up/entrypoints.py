@@ -54,7 +54,7 @@ def flower() -> tuple[str, ...]:
 def _celery_worker(settings: Settings, *, name: str, queues: tuple[str, ...], threads: int) -> tuple[str, ...]:
     # Gossip and mingle are talk between workers that nobody here listens to; heartbeats stay, Flower lives on them.
     return (
-        *(sys.executable, "-m", "celery", "--app", "workers.main", "worker"),
+        *(sys.executable, "-m", "celery", "--quiet", "--app", "workers.main", "worker"),
         *("--pool", "threads", "--concurrency", str(threads), "--prefetch-multiplier", "1"),
         *("--queues", ",".join(queues), "--hostname", f"{name}@%h"),
         *("--task-events", "--without-gossip", "--without-mingle"),
