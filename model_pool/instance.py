@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random as chance
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from model_pool import slots
 from model_pool.health import Backoff, HealthPolicy, Pulse
 from model_pool.kept_process import KeptProcess, inherited
 
@@ -189,8 +191,12 @@ class Instance:
     async def _start(self) -> KeptProcess:
         # The socket has no password: the folder's mode says who may connect.
         self.spec.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.spec.socket.unlink(missing_ok=True)  # a stale one would stop some servers from binding
         environment = inherited(self._engine.environment(self.spec))
+        await asyncio.to_thread(slots.end_recorded, self.spec.record)
+        self.spec.socket.unlink(missing_ok=True)  # a stale one would stop some servers from binding
+        # A server that was killed leaves temporary files behind, at every restart.
+        shutil.rmtree(self.spec.scratch, ignore_errors=True)
+        self.spec.scratch.mkdir(exist_ok=True)
         process = await KeptProcess.start(self._engine.command(self.spec), environment, self.spec.record)
         self._log.info("instance_process_started", pid=process.pid)
         return process

@@ -38,6 +38,7 @@ _KILL_LIMIT_SECONDS = 5.0
 _TICK_SECONDS = 1.0
 _NOT_STARTED = 127
 _GO = b"+"
+_TRACKER = b"multiprocessing.resource_tracker"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -134,6 +135,8 @@ class Keeper:
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
             self._settle(grace)
+        procfs.end_all(self._users_of_memory, _KILL_LIMIT_SECONDS)
+        self._settle(self._grace)
         procfs.end_all(self._remaining, _KILL_LIMIT_SECONDS)
 
     def _settle(self, seconds: float) -> None:
@@ -151,6 +154,14 @@ class Keeper:
 
     def _latest(self, until: float) -> float:
         return until if self._status is None else min(until, self._ended_at + self._grace)
+
+    def _users_of_memory(self) -> list[procfs.Process]:
+        """All but Python's resource trackers.
+
+        They outlive the killed by a moment, remove the shared memory (hundreds of megabytes for an engine) and the
+        semaphores that these could not remove any more, and end by themselves.
+        """
+        return [process for process in self._remaining() if _TRACKER not in procfs.command_line(process.pid)]
 
     def _remaining(self) -> list[procfs.Process]:
         self._reap()

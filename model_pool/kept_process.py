@@ -39,8 +39,6 @@ class KeptProcess:
     async def start(cls, command: Sequence[str], environment: Mapping[str, str], record: Path) -> Self:
         """Start `command`; its output goes where this process's output goes.
 
-        Whatever the slot's last start left over is ended first.
-
         Args:
             command: the server's command line.
             environment: all of the server's environment variables.
@@ -49,7 +47,6 @@ class KeptProcess:
         Raises:
             OSError: the keeper did not come up.
         """
-        await asyncio.to_thread(slots.end_recorded, record)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:

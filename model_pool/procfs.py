@@ -84,6 +84,14 @@ def carries(pid: int, variable: str) -> bool:
     return os.fsencode(variable) in environment.split(b"\0")
 
 
+def command_line(pid: int) -> bytes:
+    """What the process was started as, its words joined by NUL; empty when it has ended."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def boot_id() -> str:
     """A name of the time since the machine's start: ticks and process numbers begin again with the next one."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()

@@ -117,6 +117,11 @@ class InstanceSpec:
         return self.run_dir / f"{self.id}.sock"
 
     @property
+    def scratch(self) -> Path:
+        """A folder for the server's temporary files, emptied before each start."""
+        return self.run_dir / f"{self.id}.tmp"
+
+    @property
     def record(self) -> Path:
         """Where the instance's keeper notes which processes it runs (see `model_pool.slots`)."""
         return self.run_dir / f"{self.id}.slot.json"

@@ -21,6 +21,7 @@ from model_pool.engines.base import (
     refuse_unknown_options,
     sequences,
 )
+from model_pool.spec import SOCKET_PATH_LIMIT
 
 if TYPE_CHECKING:
     from model_pool.spec import InstanceSpec, ModelSpec
@@ -37,6 +38,8 @@ _OPTIONS = {
 _DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DEVICE = re.compile(r"cpu|cuda:\d+(,\d+)*")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# The engine core's sockets, named by a UUID, stay in TMPDIR when vLLM is killed.
+_TEMPORARY_SOCKET = len("/") + 36
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tekken.json")
 
 
@@ -92,6 +95,8 @@ class Vllm:
         variables = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_COLOR": "0"}
         # Two interpreters compile a million lines at every start where this is set: half of the time of an import.
         variables |= {"PYTHONDONTWRITEBYTECODE": ""}
+        if len(os.fsencode(spec.scratch)) + _TEMPORARY_SOCKET <= SOCKET_PATH_LIMIT:
+            variables |= {"TMPDIR": str(spec.scratch)}
         if spec.model.is_local:
             variables |= {"HF_HUB_OFFLINE": "1"}
         if spec.device == "cpu":

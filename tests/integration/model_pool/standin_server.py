@@ -1,8 +1,9 @@
 """A server of a few lines: answers anything on a Unix socket, and can have children that leave its process group.
 
-    python standin_server.py SOCKET [daemon] [deaf] [fail]
+    python standin_server.py SOCKET [daemon] [deaf] [fail] [memory]
 
-`daemon` forks a child that calls setsid() and outlives it; `deaf` ignores SIGTERM; `fail` exits with status 3 at once.
+`daemon` forks a child that calls setsid() and outlives it; `deaf` ignores SIGTERM; `fail` exits with status 3 at once;
+`memory` makes a block of shared memory and notes its name in SOCKET.shared.
 It keeps its pids in SOCKET.pids, one a line: its own, then the daemon's.
 """
 
@@ -13,6 +14,7 @@ import signal
 import socketserver
 import sys
 import time
+from multiprocessing import shared_memory
 from pathlib import Path
 
 
@@ -30,6 +32,9 @@ class Server(socketserver.ThreadingUnixStreamServer):
 def main(path, *how: str):
     if "fail" in how:
         sys.exit(3)
+    if "memory" in how:
+        shared = shared_memory.SharedMemory(create=True, size=4096)
+        Path(f"{path}.shared").write_text(shared.name)
     if "deaf" in how:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     pids = [os.getpid()]

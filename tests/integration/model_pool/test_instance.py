@@ -277,6 +277,21 @@ def test_a_stale_socket_and_a_stale_server_do_not_stop_a_start(tmp_path):
     asyncio.run(story())
 
 
+def test_temporary_files_do_not_pile_up(tmp_path):
+    """What a killed server leaves in its scratch folder goes with the next start."""
+
+    async def story() -> None:
+        async with running(tmp_path) as watched:
+            await watched.reach(STARTING, READY)
+            left = watched.instance.spec.scratch / "left"
+            left.touch()
+            watched.instance.replace("for the test")
+            await watched.reach(RESTARTING, STARTING, READY)
+            assert list(left.parent.iterdir()) == []
+
+    asyncio.run(story())
+
+
 def test_the_run_folder_admits_its_owner_only(tmp_path):
     """The socket asks for no password."""
 

@@ -108,6 +108,20 @@ def test_a_frozen_server_is_killed(keep):
     wait_gone(pid)
 
 
+def test_shared_memory_of_a_killed_server_is_given_back(keep):
+    """It belongs to the machine, not to the process: a killed engine must not cost memory for ever."""
+    kept = keep("memory")
+    (pid,) = pids_of(kept.spec, 1)
+    block = Path("/dev/shm") / Path(f"{kept.spec.socket}.shared").read_text()
+    assert block.exists()
+
+    kept.line.send(b"0\n")
+
+    assert kept.keeper.wait(20) == 128 + signal.SIGKILL
+    assert not alive(pid)
+    assert not block.exists()
+
+
 def test_a_worker_that_dies_during_a_long_stop_shortens_it(keep):
     """Half a minute of grace is the worker's to give, and it is gone."""
     kept = keep("deaf", grace=0.2)

@@ -126,6 +126,15 @@ def test_vllm_binds_threads_where_the_operator_says_so(folder):
     assert "VLLM_ENABLE_V1_MULTIPROCESSING" not in environment
 
 
+def test_vllm_keeps_its_temporary_files_in_the_slot_where_the_path_allows(folder):
+    """Its sockets there have a UUID for a name, and paths of sockets are short."""
+    model = ModelSpec("s", "vllm", path=str(folder))
+    deep = Path("/" + "d" * 80)
+
+    assert Vllm().environment(instance(model))["TMPDIR"] == "/run/ph/s.1.tmp"
+    assert "TMPDIR" not in Vllm().environment(InstanceSpec(model, 1, "cpu", deep))
+
+
 def test_vllm_on_a_gpu_sees_only_its_device():
     """Two instances of one host must not meet on the first GPU."""
     model = ModelSpec("s", "vllm", path="org/model", revision="abc", options={"gpu_memory_utilization": 0.5})
