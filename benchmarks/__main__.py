@@ -1,0 +1,37 @@
+"""`python -m benchmarks [NAME …]`: run the benchmarks one after another, print their tables, write one JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from rich.console import Console
+
+from benchmarks.support import report
+from benchmarks.support.figures import Outcome
+
+NAMES = ("drain", "first_token", "open_streams", "real_model")
+
+
+def _run(name: str, console: Console) -> Outcome:
+    measure = importlib.import_module(f"benchmarks.{name}").measure
+    with console.status(name) as status:
+        outcome: Outcome = measure(lambda text: status.update(f"{name}: {text}"))
+    report.show(outcome, console)
+    return outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)} (default: all)")
+    names = parser.parse_args().names or NAMES
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    console = Console()
+    outcomes = {name: _run(name, console) for name in names}
+    console.print(f"written to {report.write(outcomes)}")
+
+
+if __name__ == "__main__":
+    main()

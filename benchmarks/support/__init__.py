@@ -1,0 +1,1 @@
+"""Load, statistics and reports that the benchmarks share."""
