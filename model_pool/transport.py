@@ -118,7 +118,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise EngineUnreachable(f"the engine's server cannot be reached: {error}") from error
+        raise EngineUnreachable("the engine's server cannot be reached") from error
     except TimeoutError:
         raise EngineStalled("the engine did not answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
