@@ -1,4 +1,4 @@
-"""Logs: structlog, one line an event, as text for people or JSON for machines. Prompts, answers and keys never enter it.
+"""Logs: structlog, one line an event, as text for people or JSON for machines, without prompts, answers or keys.
 
 Whatever is bound with `structlog.contextvars` (request id, job id, task id) stands on every line of that request.
 """

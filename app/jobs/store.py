@@ -173,6 +173,12 @@ class JobStore:
                 yield event
             start = page[-1].sequence + 1
 
+    def next_sequence(self, generation: str) -> int:
+        """The number that a generation's next event would get; 0 when nothing is kept."""
+        with translated():
+            last: Any = self._client.xrevrange(f"ph:gen:{generation}:log", count=1)
+        return events.from_stream(last)[0].sequence + 1 if last else 0
+
     def jobs_of_generation(self, generation: str, cursor: int, count: int) -> tuple[int, list[str]]:
         """A page of the ids of a generation's jobs; a returned cursor of 0 is the end (SSCAN's contract)."""
         with translated():

@@ -119,7 +119,8 @@ class KeyStore:
         digest = _digest(secret)
         with translated():
             pipeline = self._client.pipeline()
-            pipeline.hset(_record(digest), mapping={**asdict(key), "digest": digest})
+            fields: dict[Any, Any] = {**asdict(key), "digest": digest}
+            pipeline.hset(_record(digest), mapping=fields)
             pipeline.hset(_INDEX, key.id, digest)
             pipeline.execute()
 

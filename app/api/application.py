@@ -1,0 +1,33 @@
+"""The Flask application: a blueprint a resource, one error handler, every request observed."""
+
+from __future__ import annotations
+
+from flask import Flask
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from app.api import admin_pool, chat, error_handler, health, metrics, models, observing, responses, webhook_secret
+from app.api.measures import Measures
+from app.api.parts import EXTENSION, ApiParts
+
+_BLUEPRINTS = (
+    responses.blueprint,
+    chat.blueprint,
+    models.blueprint,
+    webhook_secret.blueprint,
+    health.blueprint,
+    metrics.blueprint,
+    admin_pool.blueprint,
+)
+
+
+def create_app(parts: ApiParts, registry: CollectorRegistry = REGISTRY) -> Flask:
+    """The HTTP face over these parts. `registry` takes its measurements."""
+    app = Flask("posthouse", static_folder=None)
+    app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False
+    app.extensions[EXTENSION] = parts
+    error_handler.register(app)
+    observing.register(app, Measures(registry))
+    for blueprint in _BLUEPRINTS:
+        app.register_blueprint(blueprint)
+    return app

@@ -1,0 +1,79 @@
+"""`GET /metrics` (scope `admin`): this process' own measurements, and the fleet's numbers read from Redis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from flask import Blueprint, Response
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from app.api.authentication import require_admin
+from app.api.parts import ApiParts, parts
+from app.services.pool import ModelState
+
+blueprint = Blueprint("metrics", __name__)
+require_admin(blueprint)
+
+_ENDS = ("completed", "failed", "cancelled", "incomplete")
+_TOKENS = {"tokens_in": "input", "tokens_out": "output"}
+
+
+@blueprint.get("/metrics")
+def metrics() -> Response:
+    fleet = CollectorRegistry()
+    fleet.register(Fleet(parts()))
+    return Response(generate_latest(REGISTRY) + generate_latest(fleet), content_type=CONTENT_TYPE_LATEST)
+
+
+class Fleet:
+    """What Redis knows; the same whichever process is asked."""
+
+    def __init__(self, api: ApiParts) -> None:
+        self._api = api
+
+    def collect(self) -> Iterator[Metric]:
+        states = self._api.pool.states()
+        yield from _lines(states)
+        yield _instances(states)
+        yield from self._generations(states)
+        yield from self._house()
+
+    def _generations(self, models: dict[str, ModelState]) -> Iterator[Metric]:
+        ended = CounterMetricFamily("posthouse_generations", "Generations that ended.", labels=("model", "status"))
+        tokens = CounterMetricFamily("posthouse_tokens", "Tokens of ended generations.", labels=("model", "direction"))
+        for model in models:
+            stats = self._api.store.stats(model)
+            for status in _ENDS:
+                ended.add_metric((model, status), stats.get(status, 0))
+            for field, direction in _TOKENS.items():
+                tokens.add_metric((model, direction), stats.get(field, 0))
+        yield ended
+        yield tokens
+
+    def _house(self) -> Iterator[Metric]:
+        totals = self._api.pool.totals()
+        yield GaugeMetricFamily("posthouse_running", "Generations that a worker holds.", totals["running"])
+        yield GaugeMetricFamily("posthouse_dead_letters", "Generations that failed for good.", totals["dead"])
+        waiting = totals["outbox"] + totals["deliveries_due"]
+        yield GaugeMetricFamily("posthouse_webhooks_waiting", "Webhook deliveries that wait.", waiting)
+        yield GaugeMetricFamily("posthouse_open_streams", "Streams of this API process.", self._api.feed.streams)
+
+
+def _lines(states: dict[str, ModelState]) -> Iterator[Metric]:
+    backlog = GaugeMetricFamily("posthouse_backlog", "Generations that wait in line.", labels=("model",))
+    oldest = GaugeMetricFamily("posthouse_oldest_queued_seconds", "Age of the oldest that waits.", labels=("model",))
+    for model, state in states.items():
+        backlog.add_metric((model,), state.backlog)
+        oldest.add_metric((model,), state.oldest_seconds)
+    yield backlog
+    yield oldest
+
+
+def _instances(states: dict[str, ModelState]) -> Metric:
+    found = GaugeMetricFamily("posthouse_instances", "Instances by state.", labels=("model", "state"))
+    for model, state in states.items():
+        for name, count in Counter(i["state"] for i in state.instances).items():
+            found.add_metric((model, name), count)
+    return found

@@ -1,0 +1,51 @@
+"""What the HTTP face works with; made by `bootstrap`, reached by routes through `parts()`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from flask import current_app
+
+from app.api.closing import Closing
+from app.jobs.feed import Feed
+from app.jobs.store import JobStore
+from app.jobs.voids import Owed
+from app.services.cancel import Cancel
+from app.services.keys import KeyStore
+from app.services.models import Models
+from app.services.pool import Pool
+from app.services.results import Results
+from app.services.submit import Submit
+from app.settings import Settings
+
+EXTENSION = "posthouse"
+
+
+@dataclass(frozen=True)
+class ApiParts:
+    """Everything that a route may use.
+
+    Attributes:
+        webhook_secret: tenant -> the secret that signs its webhooks; made at the first call.
+        voids: submits with an unknown outcome, owed to Redis.
+    """
+
+    settings: Settings
+    store: JobStore
+    feed: Feed
+    voids: Owed
+    keys: KeyStore
+    models: Models
+    pool: Pool
+    submit: Submit
+    results: Results
+    cancel: Cancel
+    webhook_secret: Callable[[str], str]
+    closing: Closing
+
+
+def parts() -> ApiParts:
+    """The parts of the application that serves this request."""
+    return cast("ApiParts", current_app.extensions[EXTENSION])

@@ -1,0 +1,101 @@
+"""A job as a Responses object, as the official SDK reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.jobs.job import JobView, Status
+
+_CONTENT_STATUS = {Status.COMPLETED: "completed", Status.IN_PROGRESS: "in_progress"}
+# The engine's reasons for stopping early, in the wire's words.
+_REASONS = {"length": "max_output_tokens"}
+
+
+def item_id(job_id: str) -> str:
+    """The id of a job's one output message: the job's own digits."""
+    return "msg_" + job_id.removeprefix("resp_")
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """An output text part."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def output_item(job_id: str, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+    """The output message."""
+    return {"id": item_id(job_id), "type": "message", "role": "assistant", "status": status, "content": content}
+
+
+def render_response(view: JobView, text: str = "") -> dict[str, Any]:
+    """The Responses object.
+
+    Args:
+        view: the job as it is.
+        text: its answer as far as it is known; what failed or was cancelled half way keeps what it had.
+    """
+    return {
+        "id": view.id,
+        "object": "response",
+        "created_at": view.created_at // 1000,
+        "completed_at": view.ended_at // 1000 if view.ended_at is not None else None,
+        "status": view.status.value,
+        "background": view.background,
+        "model": view.model,
+        "output": _output(view, text),
+        "error": _error(view),
+        "incomplete_details": _incomplete(view),
+        "usage": _usage(view),
+        "metadata": view.metadata,
+        "service_tier": view.tier,
+        "previous_response_id": None,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "store": view.store,
+        **view.echo,
+        **_additions(view),
+    }
+
+
+def _output(view: JobView, text: str) -> list[dict[str, Any]]:
+    if not text and view.status is not Status.COMPLETED:
+        return []
+    return [output_item(view.id, _CONTENT_STATUS.get(view.status, "incomplete"), [text_part(text)])]
+
+
+def _error(view: JobView) -> dict[str, Any] | None:
+    if view.status is not Status.FAILED:
+        return None
+    if view.failure is None:
+        return {"code": "server_error", "message": "the job's record is no longer complete"}
+    return {"code": view.failure.code, "message": view.failure.message}
+
+
+def _incomplete(view: JobView) -> dict[str, Any] | None:
+    if view.status is Status.INCOMPLETE:
+        reason = (view.result or {}).get("finish_reason", "length")
+        return {"reason": _REASONS.get(reason, reason)}
+    if view.status is Status.CANCELLED and view.failure is not None:
+        return {"reason": view.failure.code}
+    return None
+
+
+def _usage(view: JobView) -> dict[str, Any] | None:
+    used = (view.result or {}).get("usage")
+    if not used:
+        return None
+    return {
+        "input_tokens": used["input_tokens"],
+        "input_tokens_details": {"cached_tokens": used["cached_tokens"], "cache_write_tokens": 0},
+        "output_tokens": used["output_tokens"],
+        "output_tokens_details": {"reasoning_tokens": used["reasoning_tokens"]},
+        "total_tokens": used["input_tokens"] + used["output_tokens"],
+    }
+
+
+def _additions(view: JobView) -> dict[str, Any]:
+    """What the original does not have."""
+    added: dict[str, Any] = {"cache": view.cache, "attempts": view.attempts, "degraded": False}
+    if view.status is Status.QUEUED and view.position is not None:
+        added["queue"] = {"position": view.position, "eta_seconds": None}
+    return added

@@ -1,0 +1,25 @@
+"""Server-sent events: framing as the HTML standard has it, and the headers that keep proxies from buffering."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+MIMETYPE: Final = "text/event-stream"
+KEEP_ALIVE: Final = b": keep-alive\n\n"
+DONE: Final = "data: [DONE]\n\n"
+
+
+def data(text: str) -> str:
+    """An event without a name; `text` holds no line break (JSON never does)."""
+    return f"data: {text}\n\n"
+
+
+def event(name: str, number: int, text: str) -> str:
+    """A named event whose id is its sequence number."""
+    return f"event: {name}\nid: {number}\ndata: {text}\n\n"
+
+
+def position(rank: int) -> bytes:
+    """A comment with the place in line; every client skips comments."""
+    return f": position={rank}\n\n".encode()

@@ -1,0 +1,33 @@
+"""What gunicorn serves: `app.api.wsgi:application()`, called once in each worker process."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+from flask import Flask
+
+from app import bootstrap, settings, telemetry
+from app.api.application import create_app
+from app.api.closing import Closing
+
+
+def application() -> Flask:
+    """Read the configuration, wire everything, and notice when this process is asked to stop."""
+    found = settings.load()
+    telemetry.configure_logs(found)
+    parts = bootstrap.api_parts(found)
+    _begin_closing_on_sigterm(parts.closing)
+    return create_app(parts)
+
+
+def _begin_closing_on_sigterm(closing: Closing) -> None:
+    """Notice SIGTERM, then let the server's own handler do its work."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def on_sigterm(number: int, frame: FrameType | None) -> None:
+        closing.begin()
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGTERM, on_sigterm)

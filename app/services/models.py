@@ -1,0 +1,75 @@
+"""The models that are offered, and what an answer of each is likely to cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from app.errors import ModelNotFound, QueueUnavailable
+from app.settings import ModelSettings
+
+_FIRST_GUESS = 256.0
+_FRESH_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class OfferedModel:
+    """A model's name and how it is configured."""
+
+    name: str
+    settings: ModelSettings
+
+
+class Models:
+    """Looks up models by name.
+
+    Args:
+        configured: name to settings.
+        stats: counters of a model (see `JobStore.stats`).
+        now: Unix seconds; the moment of wiring is what the wire shows as `created`.
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self,
+        configured: Mapping[str, ModelSettings],
+        stats: Callable[[str], Mapping[str, int]],
+        *,
+        now: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._configured = dict(configured)
+        self._stats = stats
+        self._monotonic = monotonic
+        self._means: dict[str, tuple[float, float]] = {}
+        self.created = int(now)
+
+    def names(self) -> list[str]:
+        return list(self._configured)
+
+    def existing(self, name: str) -> OfferedModel:
+        """Raises `ModelNotFound` (`param` is `model`)."""
+        settings = self._configured.get(name)
+        if settings is None:
+            raise ModelNotFound(
+                f"the model {name!r} does not exist here; GET /v1/models lists those that do", param="model"
+            )
+        return OfferedModel(name, settings)
+
+    def mean_output(self, name: str) -> float:
+        """Output tokens of a model's average answer so far, at most ten seconds old; a guess while there is none."""
+        mean, until = self._means.get(name, (_FIRST_GUESS, 0.0))
+        if until <= self._monotonic():
+            self._means[name] = (mean, self._monotonic() + _FRESH_SECONDS)  # first, so that one caller asks for all
+            mean = self._measured(name, mean)
+            self._means[name] = (mean, self._monotonic() + _FRESH_SECONDS)
+        return mean
+
+    def _measured(self, name: str, otherwise: float) -> float:
+        try:
+            stats = self._stats(name)
+        except QueueUnavailable:
+            return otherwise
+        answers = stats.get("completed", 0) + stats.get("incomplete", 0)
+        return stats.get("tokens_out", 0) / answers if answers else otherwise

@@ -1,0 +1,95 @@
+"""The pool as operators and the readiness check see it: instances, lines and counters, read from Redis in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import redis
+
+from app.redis_errors import translated
+from model_pool.registry import SILENCE_SECONDS, describe
+
+POLICY = "round_robin"
+_PROBE = "ph:probe"
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """One model's line and instances.
+
+    Attributes:
+        backlog: generations that wait.
+        oldest_seconds: how long the one that waits longest has waited.
+        available: instances in the ring whose last beat is recent.
+        instances: as `model_pool.registry.describe` gives them.
+    """
+
+    backlog: int
+    oldest_seconds: float
+    available: int
+    instances: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Pool:
+    """Reads the pool. Redis away raises `QueueUnavailable`, Redis full (in `check_writable`) `StorageFull`."""
+
+    def __init__(self, client: redis.Redis, models: Iterable[str]) -> None:
+        self._client = client
+        self._models = tuple(models)
+
+    def check_writable(self) -> None:
+        """Write something small and short-lived, as a submit would."""
+        with translated():
+            self._client.set(_PROBE, "1", px=1000)
+
+    def available(self) -> dict[str, int]:
+        """Instances of each model that would take work now."""
+        with translated():
+            now = self._now()
+            return {model: len(self._alive(model, now)) for model in self._models}
+
+    def states(self) -> dict[str, ModelState]:
+        """Everything about each configured model."""
+        with translated():
+            now = self._now()
+            return {model: self._state(model, now) for model in self._models}
+
+    def totals(self) -> dict[str, int]:
+        """Numbers of the whole house: running, dead letters, webhooks waiting."""
+        with translated():
+            pipeline = self._client.pipeline(transaction=False)
+            for key in ("ph:running", "ph:dead", "ph:outbox", "ph:deliveries:due"):
+                pipeline.zcard(key)
+            return dict(zip(("running", "dead", "outbox", "deliveries_due"), pipeline.execute(), strict=True))
+
+    def _state(self, model: str, now: int) -> ModelState:
+        line = cast("list[str]", self._client.zrange(f"ph:line:{model}", 0, -1))
+        ids = cast("list[str]", self._client.zrange(f"ph:instances:{model}", 0, -1))
+        pipeline = self._client.pipeline(transaction=False)
+        for instance in ids:
+            pipeline.hgetall(f"ph:instance:{instance}")
+        found = [describe({"id": i, **fields}) for i, fields in zip(ids, pipeline.execute(), strict=True) if fields]
+        return ModelState(len(line), self._oldest(line, now), len(self._alive(model, now)), found)
+
+    def _oldest(self, line: list[str], now: int) -> float:
+        """Members are `<tier digit><15 digits of arrival>:<generation>`; the least arrival has waited longest."""
+        if not line:
+            return 0.0
+        first = min(line, key=lambda member: member[1:16])
+        created = cast("str | None", self._client.hget(f"ph:gen:{first[17:]}", "created_at"))
+        return max(0.0, (now - int(created)) / 1000) if created else 0.0
+
+    def _alive(self, model: str, now: int) -> set[str]:
+        """In the ring, and heard of lately: with no worker left nobody tidies the ring."""
+        ring = cast("list[str]", self._client.lrange(f"ph:ring:{model}", 0, -1))
+        if not ring:
+            return set()
+        since = now - int(SILENCE_SECONDS * 1000)
+        beats = cast("list[str]", self._client.zrangebyscore(f"ph:instances:{model}", since, "+inf"))
+        return set(ring) & set(beats)
+
+    def _now(self) -> int:
+        seconds, micros = self._client.time()
+        return seconds * 1000 + micros // 1000

@@ -1,0 +1,194 @@
+"""Submit: from a checked request to a job that is kept, or an error and nothing that will ever run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+
+from app.jobs.feed import Feed
+from app.jobs.generation import CanonicalRequest, NewGeneration, new_generation_id
+from app.jobs.job import Idempotency, JobView, Kind, NewJob, Status, Webhook, new_job_id
+from app.jobs.store import Accepted, JobStore, SubmitOutcomeUnknown
+from app.jobs.tail import Tail
+from app.jobs.voids import Owed
+from app.services import budget
+from app.services.keys import ApiKey
+from app.services.models import Models, OfferedModel
+from app.settings import JobSettings
+
+_TIERS = ("flex", "default", "priority")  # from worst to best
+
+_log = structlog.get_logger(__name__)
+
+
+class HintPublisher(Protocol):
+    """Tells workers that there is work (see `app.queueing.Hints`); never raises."""
+
+    def publish_run(self, model: str, generation: str, slot: str | None) -> object: ...
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a caller asked for, checked and in neutral terms; the wire's own shapes end here.
+
+    Attributes:
+        params: engine fields from the allow-list, without `max_tokens`.
+        max_tokens: the answer's budget as asked for, or None.
+        budget_param: how the wire spells that budget's field.
+        tier: service tier as asked for; the key's cap may lower it.
+        echo, input_items: see `NewJob`.
+    """
+
+    kind: Kind
+    key: ApiKey
+    model: str
+    messages: list[dict[str, Any]]
+    params: dict[str, Any]
+    max_tokens: int | None
+    budget_param: str
+    tier: str = "default"
+    deadline_seconds: float | None = None
+    background: bool = False
+    stream: bool = False
+    store: bool = True
+    metadata: dict[str, str] = field(default_factory=dict)
+    echo: dict[str, Any] = field(default_factory=dict)
+    input_items: list[dict[str, Any]] = field(default_factory=list)
+    webhook: Webhook | None = None
+    idempotency: Idempotency | None = None
+    user: str = ""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A kept job as it was at that moment. `replayed`: an Idempotency-Key named a job that was there before."""
+
+    view: JobView
+    replayed: bool
+
+
+class Submit:
+    """The use case.
+
+    Args:
+        check_url: judges a webhook's URL; raises `WebhookUrlForbidden`.
+        voids: submits whose outcome is unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        models: Models,
+        feed: Feed,
+        hints: HintPublisher,
+        voids: Owed,
+        check_url: Callable[[str], object],
+        limits: JobSettings,
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._feed = feed
+        self._hints = hints
+        self._voids = voids
+        self._check_url = check_url
+        self._limits = limits
+
+    def submit(self, order: Order) -> Submitted:
+        """Keep the job, or raise. Raises what `JobStore.submit` raises, `ModelNotFound`, `ContextLengthExceeded`."""
+        return self._keep(*self._prepare(order))
+
+    def submit_followed(self, order: Order) -> tuple[Submitted, Tail]:
+        """Like `submit`, with a tail that was opened first, so that no event needs a second look into the log."""
+        job, generation = self._prepare(order)
+        tail = self._feed.open(generation.id, fresh=True)
+        try:
+            submitted = self._keep(job, generation)
+        except BaseException:
+            tail.close()
+            raise
+        if submitted.replayed:
+            tail.close()
+            tail = self._feed.open(submitted.view.generation)
+        return submitted, tail
+
+    def _prepare(self, order: Order) -> tuple[NewJob, NewGeneration]:
+        model = self._models.existing(order.model)
+        if order.webhook is not None:
+            self._check_url(order.webhook.url)
+        request, cost = self._request(order, model)
+        generation = NewGeneration(new_generation_id(), request, cost, model.settings.revision)
+        return self._job(order), generation
+
+    def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
+        tokens = budget.answer_budget(model, order.messages, order.max_tokens, param=order.budget_param)
+        request = CanonicalRequest(order.messages, {**order.params, "max_tokens": tokens})
+        prompt = budget.prompt_estimate(order.messages)
+        return request, budget.expected_cost(prompt, tokens, self._models.mean_output(model.name))
+
+    def _job(self, order: Order) -> NewJob:
+        limits = self._limits
+        kept = limits.retention_seconds if order.kind is Kind.RESPONSE and order.store else None
+        return NewJob(
+            id=new_job_id(order.kind),
+            kind=order.kind,
+            tenant=order.key.tenant,
+            key_id=order.key.id,
+            model=order.model,
+            tier=min(order.tier, order.key.tier_cap, key=_TIERS.index),
+            deadline_seconds=min(order.deadline_seconds or limits.deadline_seconds, limits.max_deadline_seconds),
+            retention_seconds=limits.unstored_retention_seconds if kept is None else kept,
+            background=order.background,
+            stream=order.stream,
+            store=order.store,
+            metadata=order.metadata,
+            echo=order.echo,
+            input_items=order.input_items,
+            webhook=order.webhook,
+            idempotency=order.idempotency,
+            user=order.user,
+        )
+
+    def _keep(self, job: NewJob, generation: NewGeneration) -> Submitted:
+        self._voids.settle()
+        try:
+            accepted = self._store.submit(job, generation)
+        except SubmitOutcomeUnknown as error:
+            self._voids.add(error.job_id)
+            raise
+        structlog.contextvars.bind_contextvars(job=accepted.job_id)
+        if accepted.replayed:
+            return Submitted(self._store.existing(accepted.job_id), replayed=True)
+        self._hints.publish_run(job.model, generation.id, accepted.slot)
+        return Submitted(_as_queued(job, accepted), replayed=False)
+
+
+def _as_queued(job: NewJob, accepted: Accepted) -> JobView:
+    """What a look at the record would show, without the look."""
+    now = accepted.accepted_at
+    return JobView(
+        id=job.id,
+        kind=job.kind,
+        tenant=job.tenant,
+        generation=accepted.generation,
+        model=job.model,
+        status=Status.QUEUED,
+        tier=job.tier,
+        created_at=now,
+        deadline_at=now + int(job.deadline_seconds * 1000),
+        now=now,
+        background=job.background,
+        stream=job.stream,
+        store=job.store,
+        metadata=job.metadata,
+        echo=job.echo,
+        input_items=job.input_items,
+        webhook=job.webhook,
+        key_id=job.key_id,
+        user=job.user,
+        position=accepted.position,
+        keyed=job.idempotency is not None,
+    )
