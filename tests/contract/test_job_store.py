@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
@@ -13,9 +14,11 @@ from app.jobs.job import Idempotency, Status, Webhook
 from tests.contract.conftest import Books
 from tests.support.letters import letter
 
+_tasks = itertools.count()
 
-def claim(books: Books, *, model: str = "m", instance: str = "m.0", lease: int = 10_000) -> list:
-    return books.scripts.call("claim", model, "w", instance, lease, "task")
+
+def claim(books: Books, *, model: str = "m", instance: str = "m.0", lease: int = 10_000, task: str = "") -> list:
+    return books.scripts.call("claim", model, "w", instance, lease, task or f"task-{next(_tasks)}")
 
 
 def commit(books: Books, held: list, *, sequence: int | None = None, fence: int | None = None) -> int:
@@ -66,10 +69,28 @@ def test_a_run_from_claim_to_commit(books: Books) -> None:
     assert sequences == list(range(7))
 
 
-def test_there_is_one_commit_however_often_it_is_tried(books: Books) -> None:
+def test_there_is_one_commit_however_often_it_is_sent(books: Books) -> None:
     books.store.submit(*letter())
     held = claim(books)
-    assert [commit(books, held), commit(books, held), commit(books, held, sequence=4)] == [1, 0, 0]
+    assert [commit(books, held), commit(books, held)] == [1, 1]
+    assert [e.kind for e in books.store.whole_log(held[0])].count("end") == 1
+    assert books.store.stats("m")["completed"] == 1
+
+
+def test_events_sent_again_after_a_lost_reply_are_logged_once(books: Books) -> None:
+    books.store.submit(*letter())
+    held = claim(books)
+    send = ("append", held[0], held[1], 3, "", *events.OPENING, events.delta("x"))
+    assert [books.scripts.call(*send), books.scripts.call(*send)] == [1, 1]
+    assert [e.sequence for e in books.store.whole_log(held[0])] == list(range(6))
+    assert books.scripts.call("append", held[0], held[1], 9, "", events.delta("gap")) == 0
+
+
+def test_a_task_that_never_heard_its_claim_gets_the_same_one_again(books: Books) -> None:
+    books.store.submit(*letter())
+    books.store.submit(*letter())
+    first, again = claim(books, task="same"), claim(books, task="same")
+    assert again[:3] == first[:3]
 
 
 def test_a_worker_that_lost_its_lease_can_write_nothing(books: Books) -> None:
