@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 SERVER = Path(__file__).with_name("standin_server.py")
 QUICK = HealthPolicy(
     probe_seconds=0.3,
-    probe_timeout_seconds=0.3,
+    probe_timeout_seconds=1.0,
     failures=2,
     start_seconds=20,
     backoff_seconds=0.05,

@@ -7,14 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from model_pool import procfs, slots
-from model_pool.instance import Instance, InstanceState
 from tests.integration.model_pool.standin import (
     QUICK,
     StandInClient,
@@ -24,77 +22,45 @@ from tests.integration.model_pool.standin import (
     standin_spec,
     wait_gone,
 )
+from tests.integration.model_pool.watched_instance import (
+    READY,
+    RESTARTING,
+    STARTING,
+    STOPPED,
+    UNHEALTHY,
+    WatchedInstance,
+    running_instance,
+    until,
+)
 
-STARTING, READY, UNHEALTHY = InstanceState.STARTING, InstanceState.READY, InstanceState.UNHEALTHY
-RESTARTING, STOPPED = InstanceState.RESTARTING, InstanceState.STOPPED
-LIMIT = 30
-
-
-class Watched:
-    """An instance and all the states it went through."""
-
-    def __init__(self, run_dir, *how: str, health=QUICK) -> None:
-        self.states: list[InstanceState] = []
-        self.moved = asyncio.Event()
-        self.instance = Instance(
-            standin_spec(run_dir, *how),
-            StandInEngine(),
-            health=health,
-            client_factory=StandInClient,
-            on_state=self._moved,
-            random=lambda: 0.0,
-        )
-
-    def _moved(self, state) -> None:
-        self.states.append(state)
-        self.moved.set()
-
-    async def reach(self, *states: InstanceState):
-        """Wait until the instance has gone through exactly these states, and forget them."""
-        async with asyncio.timeout(LIMIT):
-            while len(self.states) < len(states):
-                self.moved.clear()
-                await self.moved.wait()
-        seen, self.states = self.states[: len(states)], self.states[len(states) :]
-        assert seen == list(states)
-
-
-@asynccontextmanager
-async def running(run_dir, *how: str, health=QUICK):
-    """An instance that runs, and is stopped afterwards whatever the test found."""
-    watched = Watched(run_dir, *how, health=health)
-    task = asyncio.create_task(watched.instance.run())
-    try:
-        yield watched
-    finally:
-        await watched.instance.stop(0)
-        await task
+LONG = 3600
 
 
 def environment_of(pid):
     return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
-async def until(condition):
-    """Let the loop run until `condition` holds."""
-    async with asyncio.timeout(LIMIT):
-        while not condition():
-            await asyncio.sleep(0.01)
+def running(run_dir, *how: str, health=QUICK):
+    return running_instance(watched(run_dir, *how, health=health))
+
+
+def watched(run_dir, *how: str, health=QUICK):
+    return WatchedInstance(standin_spec(run_dir, *how), StandInEngine(), StandInClient, health)
 
 
 def test_a_killed_server_is_replaced(tmp_path):
     """Its end is noticed by itself, long before a probe would be due, and the next one has another pid."""
 
     async def story() -> None:
-        async with running(tmp_path, health=replace(QUICK, probe_seconds=3600)) as watched:
-            await watched.reach(STARTING, READY)
-            first = watched.instance.pid
+        async with running(tmp_path, health=replace(QUICK, probe_seconds=LONG)) as seen:
+            await seen.reach(STARTING, READY)
+            first = seen.instance.pid
             os.kill(first, signal.SIGKILL)
-            await watched.reach(RESTARTING, STARTING, READY)
+            await seen.reach(RESTARTING, STARTING, READY)
 
-            assert watched.instance.pid not in {first, None}
+            assert seen.instance.pid not in {first, None}
             assert not alive(first)
-            assert watched.instance.restarts == 1
+            assert seen.instance.restarts == 1
 
     asyncio.run(story())
 
@@ -103,13 +69,13 @@ def test_a_frozen_server_is_found_by_probes_and_replaced(tmp_path):
     """Its socket still takes connections; only a token that does not come tells the truth."""
 
     async def story() -> None:
-        async with running(tmp_path) as watched:
-            await watched.reach(STARTING, READY)
-            first = watched.instance.pid
+        async with running(tmp_path) as seen:
+            await seen.reach(STARTING, READY)
+            first = seen.instance.pid
             os.kill(first, signal.SIGSTOP)
-            await watched.reach(UNHEALTHY, RESTARTING, STARTING, READY)
+            await seen.reach(UNHEALTHY, RESTARTING, STARTING, READY)
 
-            assert watched.instance.pid != first
+            assert seen.instance.pid != first
             assert not alive(first)
 
     asyncio.run(story())
@@ -119,13 +85,13 @@ def test_streams_that_flow_spare_the_probe(tmp_path):
     """A token a moment ago is all the proof that is needed; once the streams are silent the probe comes."""
 
     async def story() -> None:
-        async with running(tmp_path) as watched:
-            await watched.reach(STARTING, READY)
-            client = watched.instance.client
+        async with running(tmp_path) as seen:
+            await seen.reach(STARTING, READY)
+            client = seen.instance.client
             before = client.probes
             streams_end = asyncio.get_running_loop().time() + 4 * QUICK.probe_seconds
             while asyncio.get_running_loop().time() < streams_end:
-                watched.instance.token_seen()
+                seen.instance.token_seen()
                 await asyncio.sleep(QUICK.probe_seconds / 10)
             assert client.probes == before
             await until(lambda: client.probes > before)
@@ -137,11 +103,11 @@ def test_suspicion_is_probed_at_once(tmp_path):
     """With a probe period of an hour, only the suspicion can have found the frozen server."""
 
     async def story() -> None:
-        async with running(tmp_path, health=replace(QUICK, probe_seconds=3600)) as watched:
-            await watched.reach(STARTING, READY)
-            os.kill(watched.instance.pid, signal.SIGSTOP)
-            watched.instance.suspect("a stream stalled")
-            await watched.reach(UNHEALTHY, RESTARTING, STARTING, READY)
+        async with running(tmp_path, health=replace(QUICK, probe_seconds=LONG)) as seen:
+            await seen.reach(STARTING, READY)
+            os.kill(seen.instance.pid, signal.SIGSTOP)
+            seen.instance.suspect("a stream stalled")
+            await seen.reach(UNHEALTHY, RESTARTING, STARTING, READY)
 
     asyncio.run(story())
 
@@ -150,14 +116,14 @@ def test_suspicion_of_a_well_server_changes_nothing(tmp_path):
     """One broken stream is no proof; a probe that answers clears the instance."""
 
     async def story() -> None:
-        async with running(tmp_path, health=replace(QUICK, probe_seconds=3600)) as watched:
-            await watched.reach(STARTING, READY)
-            pid, client = watched.instance.pid, watched.instance.client
+        async with running(tmp_path, health=replace(QUICK, probe_seconds=LONG)) as seen:
+            await seen.reach(STARTING, READY)
+            pid, client = seen.instance.pid, seen.instance.client
             before = client.probes
-            watched.instance.suspect("a stream broke")
+            seen.instance.suspect("a stream broke")
             await until(lambda: client.probes > before)
-            assert watched.instance.state is READY
-            assert watched.instance.pid == pid
+            assert seen.instance.state is READY
+            assert seen.instance.pid == pid
 
     asyncio.run(story())
 
@@ -166,15 +132,15 @@ def test_replace_starts_another_at_once(tmp_path):
     """The first replacement waits for no backoff, were it an hour."""
 
     async def story() -> None:
-        slow = replace(QUICK, backoff_seconds=3600, max_backoff_seconds=3600)
-        async with running(tmp_path, "deaf", health=slow) as watched:
-            await watched.reach(STARTING, READY)
-            first = watched.instance.pid
-            watched.instance.replace("sticky fault")
-            await watched.reach(RESTARTING, STARTING, READY)
+        slow = replace(QUICK, backoff_seconds=LONG, max_backoff_seconds=LONG)
+        async with running(tmp_path, "deaf", health=slow) as seen:
+            await seen.reach(STARTING, READY)
+            first = seen.instance.pid
+            seen.instance.replace("sticky fault")
+            await seen.reach(RESTARTING, STARTING, READY)
 
             assert not alive(first)
-            assert watched.instance.pid != first
+            assert seen.instance.pid != first
 
     asyncio.run(story())
 
@@ -183,21 +149,21 @@ def test_stop_ends_everything_and_run_returns(tmp_path):
     """Daemons of the server included; a second stop and a late replace are harmless."""
 
     async def story() -> None:
-        watched = Watched(tmp_path, "daemon")
-        task = asyncio.create_task(watched.instance.run())
-        await watched.reach(STARTING, READY)
-        pids = pids_of(watched.instance.spec, 2)
-        client = watched.instance.client
+        seen = watched(tmp_path, "daemon")
+        task = asyncio.create_task(seen.instance.run())
+        await seen.reach(STARTING, READY)
+        pids = pids_of(seen.instance.spec, 2)
+        client = seen.instance.client
 
-        await watched.instance.stop(5)
+        await seen.instance.stop(5)
 
-        await asyncio.wait_for(task, LIMIT)
-        await watched.reach(STOPPED)
+        await asyncio.wait_for(task, 30)
+        await seen.reach(STOPPED)
         assert not any(alive(pid) for pid in pids)
-        assert watched.instance.pid is None
+        assert seen.instance.pid is None
         assert client.closed
-        watched.instance.replace("too late")
-        await watched.instance.stop(0)
+        seen.instance.replace("too late")
+        await seen.instance.stop(0)
 
     asyncio.run(story())
 
@@ -206,10 +172,10 @@ def test_stop_does_not_wait_for_a_backoff(tmp_path):
     """An instance that fails to start is stopped in the middle of an hour's wait."""
 
     async def story() -> None:
-        slow = replace(QUICK, backoff_seconds=3600, max_backoff_seconds=3600)
-        async with running(tmp_path, "fail", health=slow) as watched:
-            await watched.reach(STARTING, RESTARTING)
-        await watched.reach(STOPPED)
+        slow = replace(QUICK, backoff_seconds=LONG, max_backoff_seconds=LONG)
+        async with running(tmp_path, "fail", health=slow) as seen:
+            await seen.reach(STARTING, RESTARTING)
+        await seen.reach(STOPPED)
 
     asyncio.run(story())
 
@@ -218,9 +184,9 @@ def test_stop_during_a_start_leaves_nothing(tmp_path):
     """The server is up but not yet ready, or not even that."""
 
     async def story() -> None:
-        async with running(tmp_path) as watched:
-            await watched.reach(STARTING)
-        record = slots.read(watched.instance.spec.record)
+        async with running(tmp_path) as seen:
+            await seen.reach(STARTING)
+        record = slots.read(seen.instance.spec.record)
         assert record is None or not alive(record.pgid)
 
     asyncio.run(story())
@@ -230,15 +196,15 @@ def test_a_server_that_cannot_start_is_tried_again_with_growing_waits(tmp_path):
     """It fails four times; every time it says so, and the fifth start works."""
 
     async def story() -> None:
-        watched = Watched(tmp_path, "fail")
+        seen = watched(tmp_path, "fail")
         delays = []
-        next_delay = watched.instance._backoff.next_delay
-        watched.instance._backoff.next_delay = lambda: delays.append(next_delay()) or delays[-1]
-        task = asyncio.create_task(watched.instance.run())
-        await watched.reach(*[STARTING, RESTARTING] * 4)
-        watched.instance.spec = standin_spec(tmp_path)
-        await watched.reach(STARTING, READY)
-        await watched.instance.stop(0)
+        next_delay = seen.instance._backoff.next_delay
+        seen.instance._backoff.next_delay = lambda: delays.append(next_delay()) or delays[-1]
+        task = asyncio.create_task(seen.instance.run())
+        await seen.reach(*[STARTING, RESTARTING] * 4)
+        seen.instance.spec = standin_spec(tmp_path)
+        await seen.reach(STARTING, READY)
+        await seen.instance.stop(0)
         await task
         assert delays == [0.025, 0.05, 0.1, 0.1]
 
@@ -249,11 +215,11 @@ def test_a_server_that_never_answers_is_given_up(tmp_path):
     """`sleep` never binds the socket: the start has a limit, and the process is gone after it."""
 
     async def story() -> None:
-        watched = Watched(tmp_path, health=replace(QUICK, start_seconds=0.2))
-        watched.instance._engine.command = lambda _: ["sleep", "600"]
-        task = asyncio.create_task(watched.instance.run())
-        await watched.reach(STARTING, RESTARTING, STARTING, RESTARTING)
-        await watched.instance.stop(0)
+        seen = watched(tmp_path, health=replace(QUICK, start_seconds=0.2))
+        seen.instance._engine.command = lambda _: ["sleep", "600"]
+        task = asyncio.create_task(seen.instance.run())
+        await seen.reach(STARTING, RESTARTING, STARTING, RESTARTING)
+        await seen.instance.stop(0)
         await task
 
     asyncio.run(story())
@@ -269,10 +235,10 @@ def test_a_stale_socket_and_a_stale_server_do_not_stop_a_start(tmp_path):
         slots.write(spec.record, slots.SlotRecord(stale.pid, started, procfs.boot_id(), "mark"))
         pids_of(spec, 1)
 
-        async with running(tmp_path) as watched:
-            await watched.reach(STARTING, READY)
+        async with running(tmp_path) as seen:
+            await seen.reach(STARTING, READY)
             assert stale.wait(20) == -signal.SIGKILL
-            assert watched.instance.pid != stale.pid
+            assert seen.instance.pid != stale.pid
 
     asyncio.run(story())
 
@@ -281,12 +247,12 @@ def test_temporary_files_do_not_pile_up(tmp_path):
     """What a killed server leaves in its scratch folder goes with the next start."""
 
     async def story() -> None:
-        async with running(tmp_path) as watched:
-            await watched.reach(STARTING, READY)
-            left = watched.instance.spec.scratch / "left"
+        async with running(tmp_path) as seen:
+            await seen.reach(STARTING, READY)
+            left = seen.instance.spec.scratch / "left"
             left.touch()
-            watched.instance.replace("for the test")
-            await watched.reach(RESTARTING, STARTING, READY)
+            seen.instance.replace("for the test")
+            await seen.reach(RESTARTING, STARTING, READY)
             assert list(left.parent.iterdir()) == []
 
     asyncio.run(story())
@@ -296,8 +262,8 @@ def test_the_run_folder_admits_its_owner_only(tmp_path):
     """The socket asks for no password."""
 
     async def story() -> None:
-        async with running(tmp_path / "run") as watched:
-            await watched.reach(STARTING, READY)
+        async with running(tmp_path / "run") as seen:
+            await seen.reach(STARTING, READY)
             assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
 
     asyncio.run(story())
@@ -309,9 +275,9 @@ def test_the_products_secrets_do_not_reach_the_engine(tmp_path, monkeypatch):
     monkeypatch.setenv("SEEN_BY_ALL", "1")
 
     async def story() -> None:
-        async with running(tmp_path) as watched:
-            await watched.reach(STARTING, READY)
-            environment = environment_of(watched.instance.pid)
+        async with running(tmp_path) as seen:
+            await seen.reach(STARTING, READY)
+            environment = environment_of(seen.instance.pid)
             assert b"SEEN_BY_ALL=1" in environment
             assert b"STANDIN=m.0" in environment
             assert not any(line.startswith(b"POSTHOUSE_") for line in environment)
