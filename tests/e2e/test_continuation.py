@@ -1,0 +1,112 @@
+"""An answer outlives its engine and its worker: no gap, no repetition, no contradiction."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import openai
+import pytest
+
+from tests.support.events import chat_text, counting, numbers, text
+from tests.support.waiting import wait_until
+
+
+@pytest.mark.parametrize("fault", ["crash_at", "cut_at"])
+def test_an_answer_goes_on_where_its_engine_broke(stack, client, fault):
+    whole = client.responses.create(model="paced", input="{{tokens=50}}")
+
+    events = list(client.responses.create(model="paced", input=f"{{{{{fault}=20 tokens=50}}}}", stream=True))
+
+    assert text(events) == counting(50) == whole.output_text
+    assert numbers(events) == list(range(len(events)))
+    done = events[-1].response
+    assert (done.status, done.output_text) == ("completed", counting(50))
+    assert done.usage.output_tokens == whole.usage.output_tokens == 50
+    # The input counts once; the two prompts differ by one word of their block, which the paced server counts too.
+    assert done.usage.input_tokens == whole.usage.input_tokens + 1
+    assert stack.job(done.id)["attempts"] == 2
+
+
+def test_characters_split_by_the_break_come_whole(client):
+    whole = client.responses.create(model="paced", input="{{bytes}}")
+    events = list(client.responses.create(model="paced", input="{{bytes crash_at=41}}", stream=True))
+    assert text(events) == whole.output_text
+    assert "\ufffd" not in whole.output_text
+
+
+def test_a_chat_stream_goes_on_where_its_engine_broke(client):
+    chunks = list(
+        client.chat.completions.create(
+            model="paced",
+            messages=[{"role": "user", "content": "{{crash_at=10 tokens=30}}"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    assert chat_text(chunks) == counting(30)
+    assert chunks[-1].usage.completion_tokens == 30
+    assert [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason] == ["stop"]
+
+
+def test_a_budget_holds_over_the_break(client):
+    events = list(
+        client.responses.create(model="paced", input="{{crash_at=20 tokens=50}}", max_output_tokens=30, stream=True)
+    )
+    assert text(events) == counting(30)
+    assert events[-1].type == "response.incomplete"
+    assert events[-1].response.incomplete_details.reason == "max_output_tokens"
+    assert events[-1].response.usage.output_tokens == 30
+
+
+def test_a_stop_string_across_the_break_still_ends_the_answer(client):
+    done = client.chat.completions.create(
+        model="paced", messages=[{"role": "user", "content": "{{crash_at=20 tokens=50}}"}], stop=["19 20 21"]
+    )
+    assert done.choices[0].message.content == counting(18) + " "
+    assert done.choices[0].finish_reason == "stop"
+
+
+def test_an_answer_goes_on_when_its_worker_is_killed(stack, client):
+    stream = client.responses.create(model="paced", input="{{tokens=150 tpot=20}}", background=True, stream=True)
+    events = []
+    killed = 0
+    for event in stream:
+        events.append(event)
+        if event.sequence_number == 40:
+            killed = _kill_the_worker_of(stack, events[0].response.id)
+
+    assert text(events) == counting(150)
+    assert numbers(events) == list(range(len(events)))
+    assert events[-1].response.usage.output_tokens == 150
+    assert killed
+    wait_until(lambda: stack.pid_of("gpu.paced.0") and len(stack.pool()) == 3, what="the worker is back", limit=30)
+
+
+def _kill_the_worker_of(stack, job_id: str) -> int:
+    redis = stack.redis()
+    instance = redis.hget(f"ph:gen:{redis.hget(f'ph:job:{job_id}', 'gen')}", "instance")
+    pid = stack.pid_of(f"gpu.{instance}")
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def test_an_answer_with_a_penalty_is_not_patched_together(stack, client):
+    """The engine's penalty state would differ after the seam, so the answer ends, and what there is stays readable."""
+    with pytest.raises(openai.APIError) as caught:
+        list(
+            client.chat.completions.create(
+                model="paced",
+                messages=[{"role": "user", "content": "{{crash_at=10 tokens=30 tpot=20}}"}],
+                presence_penalty=0.5,
+                stream=True,
+            )
+        )
+    assert caught.value.code == "worker_lost"
+
+
+def test_an_answer_with_a_penalty_starts_over_while_nothing_was_said(client):
+    done = client.chat.completions.create(
+        model="paced", messages=[{"role": "user", "content": "{{cut_at=0 tokens=3}}"}], presence_penalty=0.5
+    )
+    assert done.choices[0].message.content == counting(3)
