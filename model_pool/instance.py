@@ -165,6 +165,7 @@ class Instance:
             await self._pause(ending)
 
     async def _pause(self, ending: _Ending) -> None:
+        self._move(InstanceState.RESTARTING)
         at_once = ending.at_once and self._backoff.is_first
         delay = self._backoff.next_delay()
         self.restarts += 1

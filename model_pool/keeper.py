@@ -118,7 +118,7 @@ class Keeper:
         except OSError:
             said = b""
         self._parent_gone = not said
-        return float(said) if said else self._grace
+        return float(said.split()[-1]) if said else self._grace
 
     def _reap(self) -> None:
         """Take the status of every child that has ended, adopted ones too."""

@@ -95,8 +95,9 @@ class Vllm:
         variables = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_COLOR": "0"}
         # Two interpreters compile a million lines at every start where this is set: half of the time of an import.
         variables |= {"PYTHONDONTWRITEBYTECODE": ""}
-        if len(os.fsencode(spec.scratch)) + _TEMPORARY_SOCKET <= SOCKET_PATH_LIMIT:
-            variables |= {"TMPDIR": str(spec.scratch)}
+        scratch = os.fsdecode(spec.scratch.absolute())
+        if len(os.fsencode(scratch)) + _TEMPORARY_SOCKET <= SOCKET_PATH_LIMIT:
+            variables |= {"TMPDIR": scratch}
         if spec.model.is_local:
             variables |= {"HF_HUB_OFFLINE": "1"}
         if spec.device == "cpu":
