@@ -70,4 +70,4 @@ def revoke(data: Path | None, key_id: str) -> None:
 def _store(data: Path | None) -> KeyStore:
     from app import bootstrap  # noqa: PLC0415 -- `--help` should not wait for it
 
-    return bootstrap.keys(configured.load_from_outside(data))
+    return bootstrap.key_store(configured.load_from_outside(data))

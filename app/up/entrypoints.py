@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Runs of the delivery task at once. Each drains many due deliveries over one loop, so a few suffice.
 _WEBHOOK_THREADS = 4
+# Celery warns of root because of pickled messages; ours are JSON, and in a container everybody is root.
+_NO_ROOT_WARNING = "ignore:You're running the worker with superuser"
 
 
 class UnknownModelError(ValueError):
@@ -22,7 +24,7 @@ class UnknownModelError(ValueError):
 
 def api() -> tuple[str, ...]:
     """Gunicorn; everything else stands in `app/api/gunicorn_conf.py`."""
-    return (sys.executable, "-m", "gunicorn", "--config", "python:app.api.gunicorn_conf", "app.api:create_app()")
+    return (sys.executable, "-m", "gunicorn", "--config", "python:app.api.gunicorn_conf", "app.api.wsgi:application()")
 
 
 def gpu_worker(settings: Settings, model: str, slot: int) -> tuple[str, ...]:
@@ -54,7 +56,8 @@ def flower() -> tuple[str, ...]:
 def _celery_worker(settings: Settings, *, name: str, queues: tuple[str, ...], threads: int) -> tuple[str, ...]:
     # Gossip and mingle are talk between workers that nobody here listens to; heartbeats stay, Flower lives on them.
     return (
-        *(sys.executable, "-m", "celery", "--quiet", "--app", "workers.main", "worker"),
+        *(sys.executable, "-W", _NO_ROOT_WARNING),
+        *("-m", "celery", "--quiet", "--app", "workers.main", "worker"),
         *("--pool", "threads", "--concurrency", str(threads), "--prefetch-multiplier", "1"),
         *("--queues", ",".join(queues), "--hostname", f"{name}@%h"),
         *("--task-events", "--without-gossip", "--without-mingle"),
