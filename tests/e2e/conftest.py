@@ -110,8 +110,8 @@ def freeze() -> Iterator[Callable[[int], None]]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """A test that fails shows what the stack and the houses had logged by then."""
     report = yield
-    if report.failed:
-        for name, value in getattr(item, "funcargs", {}).items():
-            if isinstance(value, Stack):
-                report.sections.append((f"log of {name}", value.text()[-6000:]))
+    stack = getattr(item, "funcargs", {}).get("running_stack")
+    if report.failed and isinstance(stack, Stack):
+        lines = [line for line in stack.text().splitlines() if "method=GET" not in line]
+        report.sections.append(("the stack's log", "\n".join(lines[-40:])))
     return report

@@ -130,8 +130,8 @@ def body(text: str, **fields) -> dict:
 def ran(home, marker: str) -> list[str]:
     """Generations with this word in their prompt of which anything was ever run."""
     redis = home.redis()
-    found = []
-    for key in redis.scan_iter("ph:gen:*", _type="hash"):
-        if marker in (redis.hget(key, "request") or "") and redis.hget(key, "started_at"):
-            found.append(key)
-    return found
+    return [
+        key
+        for key in redis.scan_iter("ph:gen:*", _type="hash")
+        if marker in (redis.hget(key, "request") or "") and redis.hget(key, "started_at")
+    ]

@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -166,5 +167,5 @@ def test_a_job_that_kills_its_engine_does_not_take_the_others_with_it(stack):
 def test_a_worker_that_is_killed_takes_its_engine_along(stack):
     engine = stack.engine_pid(slot=1)
     os.kill(stack.pid_of("gpu.paced.1"), signal.SIGKILL)
-    wait_until(lambda: not os.path.exists(f"/proc/{engine}"), what="the engine is gone", limit=10)
+    wait_until(lambda: not Path(f"/proc/{engine}").exists(), what="the engine is gone", limit=10)
     assert stack.get("/healthz", KEY)[0] == 200

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
 
+from tests.support import processes
 from tests.support.events import chat_text, counting, numbers, text
 from tests.support.waiting import wait_until
 
@@ -105,8 +107,19 @@ def test_an_answer_with_a_penalty_is_not_patched_together(stack, client):
     assert caught.value.code == "worker_lost"
 
 
-def test_an_answer_with_a_penalty_starts_over_while_nothing_was_said(client):
-    done = client.chat.completions.create(
-        model="paced", messages=[{"role": "user", "content": "{{cut_at=0 tokens=3}}"}], presence_penalty=0.5
-    )
-    assert done.choices[0].message.content == counting(3)
+def test_an_answer_with_a_penalty_starts_over_while_nothing_was_said(stack, client):
+    with ThreadPoolExecutor(1) as thread:
+        asking = thread.submit(
+            client.chat.completions.create,
+            model="paced",
+            messages=[{"role": "user", "content": "{{ttft=2000 tokens=3}}"}],
+            presence_penalty=0.5,
+        )
+        slot = wait_until(lambda: _slot_that_works(stack), what="an engine has it")
+        os.kill(stack.engine_pid(slot=int(slot)), signal.SIGKILL)
+        assert asking.result().choices[0].message.content == counting(3)
+
+
+def _slot_that_works(stack) -> str | None:
+    counts = {slot: processes.engine_counts(stack.socket(slot=slot))["in_flight"] for slot in range(3)}
+    return next((str(slot) for slot, running in counts.items() if running), None)

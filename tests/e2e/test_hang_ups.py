@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from tests.support import processes
-from tests.support.events import counting, frames
+from tests.support.events import counting, named
 from tests.support.waiting import wait_until
 
 LONG = "{{tokens=2000 tpot=20}}"
@@ -65,7 +65,7 @@ def test_hanging_up_before_the_first_token_stops_the_engine(stack):
     before = aborted(stack)
     body = {"model": "paced", "input": "{{hang=60}}", "stream": True}
     with stack.open("POST", "/v1/responses", body) as response:
-        assert next(frames(response)).event == "response.created"
+        assert next(named(response)).event == "response.created"
         wait_until(lambda: in_flight(stack) == 1, what="the engine has it")
     assert_stopped(stack, before)
 
@@ -102,9 +102,9 @@ def test_a_keyed_stream_runs_on_and_is_the_same_job_again(stack):
     body = {"model": "paced", "input": "{{tokens=60 tpot=20}}", "stream": True}
     key = {"Idempotency-Key": f"stream-{time.time()}"}
     with stack.open("POST", "/v1/responses", body, **key) as response:
-        job_id = next(frames(response)).body["response"]["id"]
+        job_id = next(named(response)).body["response"]["id"]
     with stack.open("POST", "/v1/responses", body, **key) as response:
-        again = list(f for f in frames(response) if f.event)
+        again = list(named(response))
     assert again[0].body["response"]["id"] == job_id
     assert again[-1].event == "response.completed"
     assert [int(f.id) for f in again] == list(range(len(again)))

@@ -39,6 +39,11 @@ def frames(response: http.client.HTTPResponse) -> Iterator[Frame]:
         yield _frame(lines)
 
 
+def named(response: http.client.HTTPResponse) -> Iterator[Frame]:
+    """Only the events of an open response, without its comments."""
+    return (frame for frame in frames(response) if frame.event)
+
+
 def _frame(lines: list[str]) -> Frame:
     found: dict[str, str] = {}
     for line in lines:

@@ -1,6 +1,6 @@
 """A whole stack for tests, started by the very command that an operator uses: `posthouse up`.
 
-Everything runs as real processes: embedded Redis, gunicorn, Celery workers with their instances, webhook worker, Flower.
+Everything is a real process: embedded Redis, gunicorn, Celery workers with their instances, webhook worker, Flower.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class _Run:
         self.text = ""
 
     def answer(self) -> None:
-        if "hold" in self.prompt:
+        if re.search(r"\bhold\b", self.prompt):
             self.worker.wait_while_holding(self.generation, self.fence)
         code = self._word("fail")
         if code:
@@ -113,7 +113,7 @@ class _Run:
         return self.end("incomplete" if length else "completed", finish="length" if length else "stop")
 
     def _word(self, name: str) -> str | None:
-        found = re.search(rf"\b{name}=(\S+)", self.prompt)
+        found = re.search(rf"\b{name}=([^ ]+)", self.prompt)
         return found[1] if found else None
 
     def token(self, number: int) -> None:
