@@ -62,24 +62,41 @@ class Books(RuleBasedStateMachine):
         held = self.scripts.call("claim", "m", "w", "m.0", lease, f"t{next(_tasks)}")
         return (held[0], held[1], held[3]) if held else multiple()
 
+    def write(self, held: tuple[str, int, int], name: str, *rest: Any) -> None:
+        """Call a script with a token; if the token is stale, nothing at all may change."""
+        key = f"ph:gen:{held[0]}"
+        fence, owner = self.redis.hmget(key, "fence", "owner")
+        stale = fence != str(held[1]) or owner == ""
+        before = self.everything()
+        self.scripts.call(name, held[0], held[1], *rest)
+        if stale:
+            assert self.everything() == before, (name, held)
+
+    def everything(self) -> dict[str, Any]:
+        logs = {g: len(self.store.log(g)) for g in self.generations}
+        hashes = {g: self.redis.hgetall(f"ph:gen:{g}") for g in self.generations}
+        places = [self.redis.zrange(k, 0, -1, withscores=True) for k in ("ph:line:m", "ph:running", "ph:outbox")]
+        return {"logs": logs, "hashes": hashes, "places": places, "stats": self.store.stats("m")}
+
     @rule(held=claims, text=st.sampled_from(["x", "yz"]))
     def append(self, held: tuple[str, int, int], text: str) -> None:
         sequence = self.redis.hget(f"ph:gen:{held[0]}", "seq") or held[2]
-        self.scripts.call("append", held[0], held[1], sequence, "", events.delta(text))
+        self.write(held, "append", sequence, "", events.delta(text))
 
     @rule(held=claims, status=st.sampled_from(["completed", "incomplete", "failed"]))
     def commit(self, held: tuple[str, int, int], status: str) -> None:
         sequence = self.redis.hget(f"ph:gen:{held[0]}", "seq") or held[2]
         result = json.dumps({"text": "", "finish_reason": "stop", "usage": {}, "tool_calls": []})
-        self.scripts.call("commit", held[0], held[1], sequence, status, result, "", "", 1, 1, events.end(status))
+        self.write(held, "commit", sequence, status, result, "", "", 1, 1, events.end(status))
 
     @rule(held=claims, counted=st.booleans())
     def release(self, held: tuple[str, int, int], counted: bool) -> None:
-        self.scripts.call("release", held[0], held[1], int(counted), 3, "worker_lost", "gone", "")
+        self.write(held, "release", int(counted), 3, "worker_lost", "gone", "")
 
     @rule(held=claims)
     def renew(self, held: tuple[str, int, int]) -> None:
-        self.scripts.call("renew", 10_000, held[0], held[1])
+        stale = self.redis.hget(f"ph:gen:{held[0]}", "fence") != str(held[1])
+        assert self.scripts.call("renew", 10_000, held[0], held[1]) == ([held[0]] if stale else [])
 
     @rule(job=jobs)
     def cancel(self, job: str) -> None:
@@ -131,6 +148,6 @@ class Books(RuleBasedStateMachine):
 
 
 Books.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=30, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestHistories = Books.TestCase
