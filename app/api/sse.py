@@ -6,7 +6,9 @@ from typing import Final
 
 HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 MIMETYPE: Final = "text/event-stream"
-KEEP_ALIVE: Final = b": keep-alive\n\n"
+# A comment is one line and no more: the blank line after it would make an OpenAI SDK dispatch an event without data,
+# because its decoder keeps the last id.
+KEEP_ALIVE: Final = b": keep-alive\n"
 DONE: Final = "data: [DONE]\n\n"
 
 
@@ -22,4 +24,4 @@ def event(name: str, number: int, text: str) -> str:
 
 def position(rank: int) -> bytes:
     """A comment with the place in line; every client skips comments."""
-    return f": position={rank}\n\n".encode()
+    return f": position={rank}\n".encode()
