@@ -11,6 +11,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.support import processes
 from tests.support.house import PACED, House
 from tests.support.receiver import Receiver
 from tests.support.stack import Stack
@@ -60,10 +61,12 @@ def stack(running_stack: Stack) -> Stack:
 def _well(stack: Stack) -> bool:
     try:
         status, body = stack.get("/admin/pool")
+        running = [processes.engine_counts(stack.socket(slot=slot))["in_flight"] for slot in range(3)]
     except OSError:
         return False
     instances = body["models"]["paced"]["instances"] if status == 200 else []
-    return len(instances) == 3 and all(i["state"] == "ready" and i["in_flight"] == 0 for i in instances)
+    shown = [instance["in_flight"] for instance in instances if instance["state"] == "ready"]
+    return running == shown == [0, 0, 0]
 
 
 @pytest.fixture

@@ -30,7 +30,9 @@ def frames(response: http.client.HTTPResponse) -> Iterator[Frame]:
     lines: list[str] = []
     while line := response.readline():
         text = line.decode().rstrip("\r\n")
-        if text:
+        if text.startswith(":"):  # a comment is a line of its own, without a blank one after it
+            yield Frame(time.monotonic(), comment=text[1:].strip())
+        elif text:
             lines.append(text)
         elif lines:
             yield _frame(lines)
@@ -48,7 +50,6 @@ def _frame(lines: list[str]) -> Frame:
     found: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
-        name = name or "comment"
         value = value.removeprefix(" ")
         found[name] = f"{found[name]}\n{value}" if name in found else value
     return Frame(time.monotonic(), **found)
