@@ -1,0 +1,193 @@
+"""What a request may say: the allow-list, types, ranges, and messages that name the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.api.chat_request import chat_order
+from app.api.reading import parse_object
+from app.api.responses_request import responses_order
+from app.errors import InvalidRequest, PermissionDenied, UnsupportedContent
+from app.services.keys import DEV_KEY, ApiKey
+from app.services.models import Models
+from app.services.submit import Order
+from app.settings import ModelSettings
+
+MODELS = Models(
+    {"m": ModelSettings(engine="paced", context_length=2048), "v": ModelSettings(engine="vllm")}, lambda _: {}, now=0
+)
+USER = {"role": "user", "content": "hi"}
+PLAIN_KEY = ApiKey("key_1", "t", "", "use", "priority", 0)
+
+
+def chat(key: ApiKey = DEV_KEY, **fields: Any) -> Order:
+    return chat_order({"model": "m", "messages": [USER], **fields}, key, MODELS, None)
+
+
+def respond(**fields: Any) -> Order:
+    return responses_order({"model": "m", "input": "hi", **fields}, DEV_KEY, MODELS, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_tokens", 0), ("max_tokens", -5), ("max_tokens", 1.5), ("max_tokens", "10"), ("max_tokens", 10**12),
+        ("max_tokens", True), ("max_completion_tokens", 0), ("temperature", -0.1), ("temperature", 2.1),
+        ("temperature", "1"), ("temperature", True), ("top_p", 0), ("top_p", 1.01), ("seed", 1.5), ("seed", 2**64),
+        ("presence_penalty", 3), ("frequency_penalty", -2.5), ("n", 2), ("n", 0), ("n", True), ("stream", "true"),
+        ("stream", 1), ("stop", [""]), ("stop", ["a"] * 5), ("stop", [1]), ("stop", "x" * 10_000), ("stop", {}),
+        ("metadata", {"a": 1}), ("metadata", {"k" * 65: "v"}), ("metadata", {"k": "v" * 513}), ("metadata", []),
+        ("metadata", {str(n): "v" for n in range(17)}), ("service_tier", "vip"), ("deadline_seconds", 0),
+        ("deadline_seconds", 10**6), ("tools", [{"type": "function"}]), ("logprobs", True), ("user", "x" * 513),
+        ("stream_options", {"include_usage": True}),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_refused_and_the_field_is_named(field: str, value: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        chat(**{field: value})
+    assert (caught.value.param or "").startswith(field)
+    assert field in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "priority", "request_id", "cache_salt", "kv_transfer_params", "chat_template", "chat_template_kwargs",
+        "documents", "add_generation_prompt", "continue_final_message", "prompt_logprobs", "use_beam_search", "prompt",
+        "prompt_token_ids", "anything",
+    ],
+)  # fmt: skip
+def test_a_field_outside_the_allow_list_is_named(field: str) -> None:
+    for ask in (chat, respond):
+        with pytest.raises(InvalidRequest, match="not known here") as caught:
+            ask(**{field: 1})
+        assert caught.value.param == field
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        (None, "messages"), ([], "messages"), ("hi", "messages"), ([1], "messages[0]"),
+        ([{"content": "hi"}], "messages[0].role"), ([{"role": "king", "content": "hi"}], "messages[0].role"),
+        ([{"role": "tool", "content": "hi"}], "messages[0].role"), ([{"role": "user"}], "messages[0].content"),
+        ([USER, {"role": "user", "content": None}], "messages[1].content"),
+        ([{"role": "user", "content": []}], "messages[0].content"),
+        ([{"role": "user", "content": 5}], "messages[0].content"),
+        ([{"role": "user", "content": ""}], "messages"), ([{"role": "user", "content": " \n\t"}], "messages"),
+        ([{"role": "user", "content": ["x"]}], "messages[0].content[0]"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text"),
+        ([{"role": "assistant", "content": "x", "tool_calls": [{}]}], "messages[0].tool_calls"),
+    ],
+)  # fmt: skip
+def test_messages_must_say_something(messages: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        chat(messages=messages)
+    assert caught.value.param == param
+
+
+def test_missing_messages_are_named() -> None:
+    with pytest.raises(InvalidRequest, match="'messages' is missing"):
+        chat_order({"model": "m"}, DEV_KEY, MODELS, None)
+
+
+@pytest.mark.parametrize("given", [None, [], "", "  ", 5, [{"role": "user", "content": ""}]])
+def test_an_input_must_say_something(given: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        respond(input=given)
+    assert (caught.value.param or "").startswith("input")
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file", "hologram"])
+def test_parts_that_are_no_text_are_refused_by_name(kind: str) -> None:
+    content = [{"type": "text", "text": "look"}, {"type": kind, kind: {"url": "http://169.254.169.254/"}}]
+    with pytest.raises(UnsupportedContent, match=f"'m' takes text only, not '{kind}'") as caught:
+        chat(messages=[{"role": "user", "content": content}])
+    assert caught.value.param == "messages[0].content[1]"
+
+
+def test_text_parts_are_joined() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert chat(messages=[{"role": "user", "content": parts}]).messages == [{"role": "user", "content": "a\nb"}]
+    turn = {"role": "user", "content": [{"type": "input_text", "text": "a"}]}
+    assert respond(input=[turn]).messages == [{"role": "user", "content": "a"}]
+
+
+def test_an_items_kind_that_is_no_message_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedContent, match="function_call_output"):
+        respond(input=[{"type": "function_call_output", "call_id": "1", "output": "x"}])
+
+
+def test_null_means_absent() -> None:
+    nothing = dict.fromkeys(
+        ("max_tokens", "temperature", "top_p", "stop", "seed", "n", "metadata", "service_tier", "tools", "user")
+    )
+    order = chat(**nothing)
+    assert (order.params, order.max_tokens, order.metadata, order.tier) == ({}, None, {}, "default")
+
+
+def test_what_is_given_reaches_the_engine_and_only_that() -> None:
+    order = chat(temperature=0, top_p=0.5, stop="END", seed=-1, presence_penalty=1, max_completion_tokens=7, n=1)
+    assert order.params == {"temperature": 0, "top_p": 0.5, "stop": ["END"], "seed": -1, "presence_penalty": 1}
+    assert order.max_tokens == 7
+    assert chat(stop=[]).params == {}
+
+
+def test_fields_that_the_engine_lacks_are_refused() -> None:
+    assert chat(model="v", top_k=5, response_format={"type": "json_object"}).params["top_k"] == 5
+    for field, value in {"top_k": 5, "response_format": {"type": "json_object"}}.items():
+        with pytest.raises(InvalidRequest, match=f"'m' cannot take the field '{field}'"):
+            chat(**{field: value})
+
+
+def test_a_schema_becomes_the_engines_response_format() -> None:
+    schema = {"type": "object"}
+    form = {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+    order = responses_order({"model": "v", "input": "x", "text": {"format": form}}, DEV_KEY, MODELS, None)
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+    assert order.params["response_format"] == wanted
+    same = chat(model="v", response_format=wanted)
+    assert same.params["response_format"] == wanted
+    with pytest.raises(InvalidRequest, match="larger than"):
+        chat(
+            model="v",
+            response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {"x": "y" * 70_000}}},
+        )
+
+
+def test_answers_of_exact_length_are_for_operators() -> None:
+    assert chat(ignore_eos=True).params == {"ignore_eos": True}
+    with pytest.raises(PermissionDenied):
+        chat(key=PLAIN_KEY, ignore_eos=True)
+
+
+def test_instructions_come_first_and_developers_speak_as_system() -> None:
+    order = respond(instructions="be kind", input=[{"role": "developer", "content": "d"}, USER])
+    assert [m["role"] for m in order.messages] == ["system", "system", "user"]
+    assert [i["role"] for i in order.input_items] == ["system", "user"]
+    assert order.echo["instructions"] == "be kind"
+
+
+def test_an_answer_of_ours_can_be_sent_back() -> None:
+    answer = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+              "content": [{"type": "output_text", "text": "yes", "annotations": [], "logprobs": []}]}  # fmt: skip
+    assert respond(input=[USER, answer, USER]).messages[1] == {"role": "assistant", "content": "yes"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": NaN}', b'{"a": Infinity}', b'{"a": -Infinity}', b'{"a": 1e999}', b'{"a": "\\ud800"}',
+        b'{"a": ["\\udc00x"]}', b'{"\\ud83d": 1}', b'{"a": "\\u0000"}', b'{"a": "\xff"}', b"nope", b"[]", b"", b"1",
+        b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}", b'{"a": ' + b"1" * 5000 + b"}",
+    ],
+)  # fmt: skip
+def test_what_is_not_strict_json_text_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_object(body)
+
+
+def test_escaped_pairs_and_every_script_pass() -> None:
+    assert parse_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
+    assert parse_object('{"a": "שלום é 驿 👩‍👩‍👧"}'.encode()) == {"a": "שלום é 驿 👩‍👩‍👧"}
