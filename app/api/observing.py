@@ -10,6 +10,8 @@ from flask import Flask, Response, g, request
 
 from app.api.measures import Measures
 
+# Asked several times a second by whoever supervises: not worth a line each.
+_PROBES = frozenset({"/healthz", "/readyz"})
 _log = structlog.get_logger("access")
 
 
@@ -47,7 +49,7 @@ class _Line:
     def write(self) -> None:
         seconds = time.monotonic() - self._started
         self._measures.request(self._method, self._route, self._status, seconds)
-        _log.info(
+        (_log.debug if self._route in _PROBES else _log.info)(
             "request",
             method=self._method,
             path=self._path,

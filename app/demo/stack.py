@@ -24,7 +24,7 @@ _CONFIG = """\
 allow_hosts = ["127.0.0.1"]   # the receiver of this demo
 """
 # How vLLM and other engines say which 4-bit kernel runs.
-_KERNEL = re.compile(r"wna16|gptq|marlin|exllama|awq", re.IGNORECASE)
+_KERNEL = re.compile(r"\w*(wna16|gptq|marlin|exllama|awq)\w*(kernel|method)", re.IGNORECASE)
 _STOP_SECONDS = 120.0
 
 

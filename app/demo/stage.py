@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_SECONDS = 5.0
 _SHOWN_ROLES = ("up", "quantize")
+_MODEL_ROLE = "gpu."
 
 
 class Stage:
@@ -23,6 +24,7 @@ class Stage:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = ""
+        self._shown = 0.0
 
     def title(self, text: str) -> None:
         self._console.print(f"\n[bold cyan]{escape(text)}[/]")
@@ -35,11 +37,13 @@ class Stage:
         self._console.print(escape(text), end="", highlight=False, soft_wrap=True)
 
     def hear(self, line: str) -> None:
-        """A line of the stack: the supervisor's and the quantiser's are shown, the others kept for the heartbeat."""
+        """A line of the stack: the supervisor's and the quantiser's are shown, the model's kept for the heartbeat."""
         role = line.split("|", 1)[0].strip()
-        self._last = line
         if role in _SHOWN_ROLES:
+            self._shown = time.monotonic()
             self.say(f"  {line}", style="dim")
+        if role.startswith(_MODEL_ROLE):
+            self._last = line
 
     @contextmanager
     def busy(self, text: str) -> Iterator[None]:
@@ -52,7 +56,8 @@ class Stage:
                 while not done.wait(pause):
                     seconds = f"{time.monotonic() - started:.0f} s"
                     status.update(f"{escape(text)} [dim]{seconds}   {escape(self._last[:90])}[/]")
-                    if not self._console.is_terminal:
+                    quiet = time.monotonic() - self._shown > _HEARTBEAT_SECONDS
+                    if quiet and not self._console.is_terminal:
                         self.say(f"  … {text}, {seconds}   {self._last[:120]}", style="dim")
 
             thread = threading.Thread(target=beat, daemon=True)

@@ -124,7 +124,7 @@ def _overrides(
         "redis": urls,
         "secret_key": asked.secret_key.get_secret_value() or kept.secret_key,
         "flower": {
-            "port": _flower_port(asked, folder),
+            "port": _flower_port(asked, wished, folder),
             "password": asked.flower.password.get_secret_value() or kept.flower_password,
         },
     }
@@ -138,13 +138,13 @@ def _api_port(asked: Settings, wished: Wishes) -> int:
     return port
 
 
-def _flower_port(asked: Settings, folder: Path) -> int:
-    """The configured port, or without one the usual port or else another free one."""
+def _flower_port(asked: Settings, wished: Wishes, folder: Path) -> int:
+    """The configured port; without one the usual port or, if any free one will do or it is taken, another."""
     host, port = asked.flower.host, asked.flower.port
     if "port" in asked.flower.model_fields_set:
         preflight.check_port("Flower", host, port, "Set flower.port to another one.")
         return port
-    return port if ports.is_free(host, port) else KeptPorts(folder).get("flower", host)
+    return port if wished.port != 0 and ports.is_free(host, port) else KeptPorts(folder).get("flower", host)
 
 
 def _variables(overrides: dict[str, object]) -> dict[str, str]:

@@ -53,4 +53,4 @@ def _webhooks(settings: Settings) -> Role:
 
 
 def _flower() -> Role:
-    return Role("flower", flower_command(), Stage.FLOWER, _FLOWER_GRACE)
+    return Role("flower", flower_command(), Stage.FLOWER, _FLOWER_GRACE, vital=False)

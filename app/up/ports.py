@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import secrets
 import socket
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 _FILE = "ports.json"
+_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST = 10_240
+_TRIES = 200
+
+
+class NoFreePortError(OSError):
+    """All ports that were tried are taken."""
 
 
 def is_free(host: str, port: int) -> bool:
@@ -24,10 +29,28 @@ def is_free(host: str, port: int) -> bool:
 
 
 def find_free(host: str) -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket(_family(host)) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on at this moment, below those that the kernel gives to outgoing connections.
+
+    A server that is restarted must get its port back. Were the port one of the kernel's, any outgoing connection could
+    hold it meanwhile, even a client's that looks for this very server: on loopback it can end up connected to itself.
+    """
+    highest = _first_outgoing_port() - 1
+    for _ in range(_TRIES):
+        port = secrets.choice(range(_LOWEST, highest)) if highest > _LOWEST else 0
+        with socket.socket(_family(host)) as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise NoFreePortError(f"no free port found on {host} in {_TRIES} tries")
+
+
+def _first_outgoing_port() -> int:
+    try:
+        return int(_OUTGOING.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class KeptPorts:

@@ -28,12 +28,14 @@ class Role:
         command: the command line; `posthouse …` is what an operator would type, and what docker-compose.yml runs.
         stage: when it is stopped.
         grace: seconds from SIGTERM to SIGKILL.
+        vital: whether requests are served only with it; the stack gives up on a start without a vital role.
     """
 
     name: str
     command: tuple[str, ...]
     stage: Stage
     grace: float
+    vital: bool = True
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -61,10 +61,10 @@ class Supervisor:
         """Complain about a role that cannot live.
 
         Raises:
-            RoleFailedError: a role died `most_deaths` times in a row.
+            RoleFailedError: a vital role died `most_deaths` times in a row.
         """
         for runner in self._runners:
-            if runner.deaths_in_a_row >= most_deaths:
+            if runner.role.vital and runner.deaths_in_a_row >= most_deaths:
                 raise RoleFailedError(
                     f"{runner.role.name} died {runner.deaths_in_a_row} times in a row; its last lines above say why"
                 )
