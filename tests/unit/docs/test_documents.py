@@ -139,3 +139,9 @@ def test_operations_list_every_metric() -> None:
     }
     assert named
     assert {name for name in named if f"`{name}`" not in described and f"`{name}_total`" not in described} == set()
+
+
+def test_every_decision_stands_in_the_list_once_and_in_order() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"^\d+\. \[.+\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert listed == sorted(file.name for file in folder.glob("0*.md"))
