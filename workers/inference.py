@@ -12,8 +12,9 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import structlog
@@ -21,11 +22,16 @@ import structlog
 from app.jobs import events
 from app.jobs.generation import Claim, Usage
 from app.jobs.work import Verdict, WorkStore
+from app.redis import REDIS_AWAY
 from model_pool.errors import EngineFailure, EngineOutOfMemory, EngineRefused, EngineServerError, EngineUnreachable
 from workers.attempt import Attempt, Earlier
 from workers.flusher import Flusher
 from workers.run import Run
 from workers.trust import Suspect, Trust
+
+_QUIET = frozenset({"completed", "incomplete"})
+
+_RETRY_SECONDS = 0.2
 
 _log = structlog.get_logger(__name__)
 
@@ -103,6 +109,7 @@ class Inference:
         # times in a row, those that merely ran beside it.
         self._last_chance = asyncio.Lock()
         self._tasks: dict[str, str] = {}
+        self._salt = lru_cache(maxsize=1024)(self._salt_of)
         self.counts = Counts()
 
     def generation_of(self, task_id: str) -> str | None:
@@ -132,20 +139,17 @@ class Inference:
         finally:
             self._flusher.remove(run)
         seconds = round(self._monotonic() - began, 3)
-        _log.info("run_ended", generation=claim.generation, attempt=claim.attempts, outcome=outcome, seconds=seconds)
+        note = _log.debug if outcome in _QUIET else _log.info  # what went well is in Flower and in the metrics
+        note("run_ended", generation=claim.generation, attempt=claim.attempts, outcome=outcome, seconds=seconds)
         return {"ran": claim.generation, "attempt": claim.attempts, "outcome": outcome, "seconds": seconds}
 
     async def _guarded(self, run: Run) -> str:
         """Run with the longest run's limit; a run that lost its lease or is drained ends here, cancelled by others."""
         attempt: Attempt | None = None
         try:
-            async with asyncio.timeout(self._limits.longest_run):
+            async with self._company(run), asyncio.timeout(self._limits.longest_run):
                 attempt = await self._prepared(run)
-                if run.claim.attempts >= self._limits.max_attempts > 1:
-                    async with self._last_chance:
-                        await self._stream(run, attempt)
-                else:
-                    await self._stream(run, attempt)
+                await self._stream(run, attempt)
         except EngineFailure as failure:
             return await self._failed(run, attempt, failure)
         except TimeoutError:
@@ -158,12 +162,20 @@ class Inference:
         verdict = attempt.verdict()
         return await self._commit(run, verdict, [*attempt.close(), attempt.end_event(verdict)])
 
+    def _company(self, run: Run) -> AbstractAsyncContextManager[None]:
+        """The last attempt waits, outside its time limit, until no other last attempt runs."""
+        alone = run.claim.attempts >= self._limits.max_attempts > 1
+        return self._last_chance if alone else nullcontext()
+
     async def _prepared(self, run: Run) -> Attempt:
         claim = run.claim
         if not claim.resumed or claim.sequence <= events.FIRST_OUTPUT:
             return Attempt(claim, Earlier())
-        log = await self._work.log(claim.generation, events.FIRST_OUTPUT)
-        return Attempt(claim, Earlier.from_log(log))
+        while True:
+            try:
+                return Attempt(claim, Earlier.from_log(await self._work.log(claim.generation, events.FIRST_OUTPUT)))
+            except REDIS_AWAY:
+                await asyncio.sleep(_RETRY_SECONDS)  # the time limit of the run bounds this
 
     async def _stream(self, run: Run, attempt: Attempt) -> None:
         if attempt.left <= 0:
@@ -190,7 +202,7 @@ class Inference:
                 if attempt.stopped:
                     return
 
-    def _salt(self, tenant: str) -> str:
+    def _salt_of(self, tenant: str) -> str:
         return hmac.new(self._salt_key, tenant.encode(), hashlib.sha256).hexdigest()
 
     async def _failed(self, run: Run, attempt: Attempt | None, failure: EngineFailure) -> str:
