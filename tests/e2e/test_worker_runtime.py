@@ -18,8 +18,7 @@ max_concurrency = 1
 [jobs]
 longest_run_seconds = 3
 [health]
-probe_seconds = 1
-probe_timeout_seconds = 0.5
+probe_timeout_seconds = 1
 backoff_seconds = 0.1
 [webhooks]
 allow_hosts = ["127.0.0.1"]
