@@ -33,7 +33,7 @@ async def until_ready(host: str, port: int, *, say: Callable[[str], None], check
         check()
         if time.monotonic() - reported >= _REPORT_SECONDS:
             reported = time.monotonic()
-            say(f"not ready after {reported - started:.0f} s: {missing}")
+            say(f"still starting ({reported - started:.0f} s): {missing}")
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -97,10 +97,10 @@ def up(tmp_path):
             one.process.wait()
 
 
-def ask(url: str, path: str, body: dict | None = None) -> tuple[int, dict]:
+def ask(url: str, path: str, body: dict | None = None, key: str = KEY) -> tuple[int, dict]:
     host, port = url.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
-    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", "Connection": "close"}
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Connection": "close"}
     try:
         connection.request("GET" if body is None else "POST", path, body and json.dumps(body), headers)
         response = connection.getresponse()
@@ -115,11 +115,50 @@ def call(url: str, path: str, body: dict | None = None) -> dict:
     return answer
 
 
-def test_a_request_succeeds_at_once_when_it_says_ready(up):
-    one = up()
-    answer = call(one.ready(), "/v1/responses", {"model": "paced", "input": "hello there"})
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory):
+    """One stack for the tests that only look and ask."""
+    data = tmp_path_factory.mktemp("standing")
+    one = Up(data, "--dev-key", KEY)
+    yield one, one.ready(), data
+    one.process.send_signal(signal.SIGINT)
+    assert one.end() == 0
+
+
+def test_a_request_succeeds_at_once_when_it_says_ready(standing):
+    _, url, _ = standing
+    answer = call(url, "/v1/responses", {"model": "paced", "input": "hello there"})
     assert answer["status"] == "completed"
     assert "hello there" in json.dumps(answer["output"])
+
+
+def posthouse(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def test_a_key_made_on_the_command_line_opens_the_door_until_it_is_revoked(standing):
+    _, url, data = standing
+    made = posthouse("keys", "--data", str(data), "create", "--tenant", "acme", "--name", "shop")
+    assert made.returncode == 0, made.stderr
+    secret = made.stdout.strip()
+    assert ask(url, "/v1/models", key=secret)[0] == 200
+    assert ask(url, "/metrics", key=secret)[0] == 403
+    listed = posthouse("keys", "--data", str(data), "list").stdout
+    assert "acme" in listed
+    assert secret not in listed
+    key_id = listed.split()[0]
+    assert posthouse("keys", "--data", str(data), "revoke", key_id).returncode == 0
+    wait_until(lambda: ask(url, "/v1/models", key=secret)[0] == 401, what="the key is refused")
+
+
+def test_no_argument_list_shows_a_secret(standing):
+    one, _, data = standing
+    secrets = re.findall(r'= "(.+)"', (data / "secrets.toml").read_text())
+    assert len(secrets) == 4
+    for process in one.family():
+        shown = " ".join(process.cmdline())
+        assert not any(secret in shown for secret in secrets)
 
 
 def test_ctrl_c_ends_everything_with_status_0(up):
@@ -143,9 +182,9 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_one_knows_the_jobs(up
     assert found["status"] == "completed"
 
 
-def test_a_second_stack_on_the_same_folder_is_told_so(up):
-    up().ready()
-    two = up()
+def test_a_second_stack_on_the_same_folder_is_told_so(standing):
+    _, _, data = standing
+    two = Up(data)
     two.wait_line("in use by another `posthouse up`")
     assert two.end() == 1
 
@@ -175,16 +214,6 @@ def test_a_redis_that_dies_comes_back_with_its_jobs(up, tmp_path):
 
 def jobs_port(folder: Path) -> int:
     return json.loads((folder / "ports.json").read_text())["redis.jobs"]
-
-
-def test_no_argument_list_shows_a_secret(up, tmp_path):
-    one = up()
-    one.ready()
-    secrets = re.findall(r'= "(.+)"', (tmp_path / "secrets.toml").read_text())
-    assert len(secrets) == 4
-    for process in one.family():
-        shown = " ".join(process.cmdline())
-        assert not any(secret in shown for secret in secrets)
 
 
 def test_the_demo_tells_its_story_to_the_end():
