@@ -105,7 +105,7 @@ def _divert_output(log: Path) -> Console:
     console = Console(file=os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8"))
     sys.stdout.flush()
     sys.stderr.flush()
-    with log.open("w") as file:
+    with log.open("a") as file:  # another build may be writing to it
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
     return console
