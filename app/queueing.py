@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from kombu import Exchange, Queue
+from kombu.entity import Exchange, Queue
 from prometheus_client import Counter
 
 from app.settings import Settings
@@ -90,7 +90,7 @@ def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery
 
 def queue(name: str) -> Queue:
     """A durable direct queue, as `task_create_missing_queues` would make it."""
-    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+    return Queue(name, Exchange(name, type="direct"), routing_key=name)  # type: ignore[no-untyped-call]
 
 
 class Hints:
