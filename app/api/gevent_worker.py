@@ -6,11 +6,14 @@ pool of them) makes a stop last until the keep-alive time or the grace is over.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import gevent
+from gunicorn.http.errors import ParseException
 from gunicorn.workers.ggevent import GeventWorker
+
+from app.api import raw_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +38,13 @@ class DrainingWorker(GeventWorker):  # type: ignore[misc]  # gunicorn is untyped
                 yield
             finally:
                 del self._waiting[current]
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:  # noqa: ARG002
+        """Answer what is no HTTP, or what broke below the application: as JSON, like everything else."""
+        if not isinstance(exc, ParseException):
+            self.log.error("Error handling request", exc_info=exc)
+        with suppress(OSError):
+            client.sendall(raw_errors.answer_to(exc))
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         super().handle_exit(sig, frame)

@@ -15,6 +15,8 @@ _CHARS_PER_TOKEN = 4
 # No tokenizer packs ordinary text this densely, so a longer prompt cannot fit.
 _MOST_CHARS_PER_TOKEN = 64
 _MESSAGE_OVERHEAD = 8
+# What a chat template may put around a message, a system prompt of its own included.
+_MOST_OVERHEAD = 48
 
 
 def prompt_chars(messages: Iterable[Mapping[str, Any]]) -> int:
@@ -37,13 +39,22 @@ def answer_budget(model: OfferedModel, messages: list[dict[str, Any]], asked: in
     limit = model.settings.context_length
     least = max(1, prompt_chars(messages) // _MOST_CHARS_PER_TOKEN)
     if least + (asked or 1) > limit:
-        raise ContextLengthExceeded(
-            _too_long(model.name, limit, least, asked), param=param if least < limit else "input"
-        )
+        raise ContextLengthExceeded(_too_long(model.name, limit, least, asked), param=param if least < limit else None)
     if asked is not None:
         return asked
-    left = max(1, limit - prompt_estimate(messages))
+    left = _surely_left(limit, messages)
     return min(left, model.settings.max_output_tokens or left)
+
+
+def _surely_left(limit: int, messages: list[dict[str, Any]]) -> int:
+    """Tokens that certainly fit behind the prompt, as no tokenizer makes more tokens than bytes.
+
+    A prompt that could fill the context at that rate is taken at a usual rate instead, and a quarter of the context is
+    kept free of it.
+    """
+    most = sum(len((m.get("content") or "").encode()) for m in messages) + _MOST_OVERHEAD * len(messages)
+    usual = min(limit - prompt_estimate(messages), limit // 4)
+    return max(1, limit - most, usual)
 
 
 def _too_long(model: str, limit: int, least: int, asked: int | None) -> str:

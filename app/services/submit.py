@@ -19,6 +19,10 @@ from app.services.keys import ApiKey
 from app.services.models import Models, OfferedModel
 from app.settings import JobSettings
 
+# Marks a `max_tokens` that nobody asked for: a worker that counts exactly may lower it to what the prompt leaves. No
+# engine's allow-list has it, so none gets it.
+OPEN_BUDGET = "open_budget"
+
 _TIERS = ("flex", "default", "priority")  # from worst to best
 
 _log = structlog.get_logger(__name__)
@@ -125,7 +129,10 @@ class Submit:
 
     def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
         tokens = budget.answer_budget(model, order.messages, order.max_tokens, param=order.budget_param)
-        request = CanonicalRequest(order.messages, {**order.params, "max_tokens": tokens})
+        params = {**order.params, "max_tokens": tokens}
+        if order.max_tokens is None:
+            params[OPEN_BUDGET] = True
+        request = CanonicalRequest(order.messages, params)
         prompt = budget.prompt_estimate(order.messages)
         return request, budget.expected_cost(prompt, tokens, self._models.mean_output(model.name))
 

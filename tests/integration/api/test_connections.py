@@ -1,0 +1,104 @@
+"""What happens below the application: slow senders, what is no HTTP, a process that is asked to stop."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.integration.api.conftest import House, build, tear_down
+from tests.support.api_process import DEV_KEY
+from tests.support.redis_process import RedisProcess
+from tests.support.waiting import wait_until
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def brisk_house(own_redis: RedisProcess) -> Iterator[House]:
+    """Short patience, so that its end can be seen."""
+    found = build(
+        own_redis, POSTHOUSE_API__SLOW_SENDER_SECONDS="1", POSTHOUSE_API__GRACEFUL_SECONDS="5",
+        POSTHOUSE_API__KEEP_ALIVE_SECONDS="2",
+    )  # fmt: skip
+    yield found
+    tear_down(found)
+
+
+def raw(house: House, text: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", house.api.port), timeout=10) as connection:
+        connection.sendall(text)
+        return read_all(connection)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    chunks = []
+    while chunk := connection.recv(65_536):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def test_a_trickled_body_is_cut_off(brisk_house: House) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {DEV_KEY}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", brisk_house.api.port), timeout=0.3) as connection:
+        connection.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode())
+        answer = b""
+        began = time.monotonic()
+        while not answer and time.monotonic() - began < 10:
+            connection.sendall(b"x")
+            try:
+                answer = connection.recv(65_536)
+            except TimeoutError:
+                continue
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]["code"] == "request_timeout"
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nx: " + b"y" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"y" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"431"),
+    ],
+)
+def test_what_is_no_http_gets_the_same_shape(house: House, text: bytes, status: bytes) -> None:
+    answer = raw(house, text)
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"x-request-id: req_" in answer
+    assert set(json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]) == {"message", "type", "param", "code"}
+
+
+def test_streams_end_within_the_grace_period_and_their_jobs_go_on(brisk_house: House) -> None:
+    sdk = brisk_house.sdk()
+    short = sdk.responses.create(model="m", input="tokens=10 pace=0.1", stream=True)
+    next(short)
+    long = sdk.responses.create(model="m", input="tokens=2 hold_at=1", stream=True)
+    job_id = next(long).response.id
+    chat = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "tokens=2 hold_at=1"}]}
+    with brisk_house.api.http() as http, http.stream("POST", CHAT, json=chat) as other:
+        lines = other.iter_lines()
+        wait_until(lambda: '"role"' in next(lines), what="the chat begins")
+        brisk_house.api.terminate()
+        assert list(short)[-1].type == "response.completed"
+        assert list(long)[-1].type == "error"
+        frames = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+        assert (frames[-1]["error"]["type"], "[DONE]" in str(frames)) == ("server_error", False)
+    assert brisk_house.api.process.wait(15) == 0
+    assert brisk_house.redis.client().hget(f"ph:job:{job_id}", "status") == ""
+
+
+def test_a_process_that_stops_says_so_before_it_is_gone(brisk_house: House) -> None:
+    with brisk_house.api.http() as http:
+        held = brisk_house.sdk().responses.create(model="m", input="hold", stream=True)
+        next(held)
+        assert http.get("/readyz").status_code == 200
+        brisk_house.api.terminate()
+        with pytest.raises(httpx.TransportError):
+            wait_until(lambda: http.get("/readyz").status_code == 200 and False, what="never", limit=10)
+    held.close()
