@@ -108,25 +108,28 @@ class Inference:
         # A last attempt runs beside no other last attempt: a job that kills its engine cannot take with it, three
         # times in a row, those that merely ran beside it.
         self._last_chance = asyncio.Lock()
-        self._tasks: dict[str, str] = {}
+        self._under_way: set[str] = set()
         self._salt = lru_cache(maxsize=1024)(self._salt_of)
         self.counts = Counts()
 
-    def generation_of(self, task_id: str) -> str | None:
-        """The generation that a task runs here now."""
-        return self._tasks.get(task_id)
-
     async def run_hint(self, task_id: str) -> Report:
-        """Run the first generation in line. The report has ids, numbers and codes only: it is shown in Flower."""
+        """Run the first generation in line. The report has ids, numbers and codes only: it is shown in Flower.
+
+        A message that outlived the visibility timeout comes a second time, under the same task id and perhaps to this
+        very process, whose claim would be given to it again: nothing is run for it.
+        """
+        if task_id in self._under_way:
+            return {"ran": None, "why": "delivered again while it runs"}
+        self._under_way.add(task_id)
+        try:
+            return await self._claim_and_run(task_id)
+        finally:
+            self._under_way.discard(task_id)
+
+    async def _claim_and_run(self, task_id: str) -> Report:
         reply = await self._flusher.call(self._work.claim_call(self._model, self._owner, self._instance, task_id))
         claim = self._work.claim_from(reply)
-        if claim is None:
-            return {"ran": None}
-        self._tasks[task_id] = claim.generation
-        try:
-            return await self._run(claim)
-        finally:
-            del self._tasks[task_id]
+        return {"ran": None} if claim is None else await self._run(claim)
 
     async def _run(self, claim: Claim) -> Report:
         run = Run(claim, claim.sequence)
