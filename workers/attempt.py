@@ -121,7 +121,8 @@ class Attempt:
         status = "incomplete" if finish in {"length", "content_filter"} else "completed"
         usage = self._total()
         calls = [self._tool_calls[i] for i in sorted(self._tool_calls)]
-        return Verdict(status, usage, Result("".join(self._text), finish, usage, calls).to_json())
+        result = Result("".join(self._text), finish, usage, calls).to_json()
+        return Verdict(status, usage, result, joinable=finish == "stop" and not self._earlier.text)
 
     def end_event(self, verdict: Verdict) -> str:
         finish = json.loads(verdict.result)["finish_reason"] if verdict.result else None

@@ -48,12 +48,18 @@ class CanonicalRequest:
 
 @dataclass(frozen=True)
 class NewGeneration:
-    """A generation about to stand in line. `cost` is in tokens: prompt / 8 + expected output."""
+    """A generation about to stand in line.
+
+    Attributes:
+        cost: in tokens: prompt / 8 + expected output.
+        join: digest under which identical requests share it while it is in flight; empty: it is nobody else's.
+    """
 
     id: str
     request: CanonicalRequest
     cost: float
     revision: str = ""
+    join: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,11 @@ def _flat(fields: dict[str, Any]) -> list[str]:
     return [str(part) for pair in fields.items() for part in pair]
 
 
-def job_fields(job: NewJob, generation: NewGeneration) -> list[str]:
-    """Field, value, … of `ph:job:<id>`; times are added by the submit script, in Redis' time."""
+def job_fields(job: NewJob) -> list[str]:
+    """Field, value, … of `ph:job:<id>`.
+
+    The script that accepts the job adds times (Redis' own), its generation and where its answer comes from.
+    """
     hook = job.webhook
     return _flat(
         {
@@ -27,7 +30,6 @@ def job_fields(job: NewJob, generation: NewGeneration) -> list[str]:
             "kind": job.kind.value,
             "tenant": job.tenant,
             "key_id": job.key_id,
-            "gen": generation.id,
             "model": job.model,
             "tier": job.tier,
             "background": int(job.background),
@@ -40,7 +42,6 @@ def job_fields(job: NewJob, generation: NewGeneration) -> list[str]:
             "webhook_events": _text(hook.events) if hook else "",
             "idem": job.idempotency.key_digest if job.idempotency else "",
             "user": job.user,
-            "cache": "miss",
         }
     )
 

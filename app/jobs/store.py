@@ -31,6 +31,7 @@ from app.redis_errors import RETRY_AFTER, ConnectionNeverMade, translated
 
 SCRIPTS = ScriptBook(Path(__file__).parent / "lua")
 _TOMBSTONE_MS = 60_000
+_MOST_JOINED = 10_000
 
 
 class SubmitOutcomeUnknown(QueueUnavailable):
@@ -53,7 +54,8 @@ class QueueCaps:
 class Accepted:
     """A job that is kept. `slot` is the instance whose turn it is, or None for the model's shared queue.
 
-    `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
+    `replayed`: an Idempotency-Key named a job that was there before. `joined`: it shares a generation in flight (or just
+    ended): `generation`. `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
     """
 
     job_id: str
@@ -62,6 +64,7 @@ class Accepted:
     slot: str | None
     accepted_at: int
     replayed: bool = False
+    joined: bool = False
 
 
 class JobStore:
@@ -90,7 +93,7 @@ class JobStore:
         with translated():
             not_after = self._clock.now() + self._submit_timeout_ms
         facts = self._facts(job, generation)
-        mine, theirs = job_fields(job, generation), generation_fields(job, generation)
+        mine, theirs = job_fields(job), generation_fields(job, generation)
         try:
             with translated():
                 reply = self._scripts.call("submit", not_after, json.dumps(facts), len(mine), *mine, *theirs)
@@ -118,6 +121,8 @@ class JobStore:
             "idem_body": idem.body_digest if idem else "",
             "idem_ttl": self._idempotency_ms,
             "webhook": 1 if job.webhook else 0,
+            "join": generation.join,
+            "join_cap": _MOST_JOINED,
         }
 
     def _accepted(self, reply: list[Any], job: NewJob, generation: NewGeneration) -> Accepted:
@@ -126,6 +131,8 @@ class JobStore:
                 return Accepted(job.id, generation.id, int(reply[3]), str(reply[2]) or None, int(reply[1]))
             case "replayed":
                 return Accepted(str(reply[2]), "", -1, None, int(reply[1]), replayed=True)
+            case "joined":
+                return Accepted(job.id, str(reply[2]), int(reply[4]), None, int(reply[1]), joined=True)
             case "full":
                 raise _queue_full(job.model, str(reply[2]), int(reply[3]))
             case "conflict":

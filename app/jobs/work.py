@@ -21,13 +21,17 @@ from app.lua import AsyncScripts, Call
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a run ended: status, result or error, final events and what it cost."""
+    """How a run ended: status, result or error, and what it cost.
+
+    `joinable`: identical requests may have this answer for some seconds more, until the cache has it.
+    """
 
     status: str
     usage: Usage
     result: str = ""
     code: str = ""
     message: str = ""
+    joinable: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class WorkStore:
         usage = verdict.usage
         return "commit", (
             claim.generation, claim.fence, sequence, verdict.status, verdict.result, verdict.code, verdict.message,
-            usage.input_tokens, usage.output_tokens, *log,
+            usage.input_tokens, usage.output_tokens, int(verdict.joinable), *log,
         )  # fmt: skip
 
     def release_call(self, claim: Claim, *, counted: bool, code: str, message: str, exclude: str = "") -> Call:

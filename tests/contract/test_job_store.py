@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import time
@@ -21,11 +22,15 @@ def claim(books: Books, *, model: str = "m", instance: str = "m.0", lease: int =
     return books.scripts.call("claim", model, "w", instance, lease, task or f"task-{next(_tasks)}")
 
 
-def commit(books: Books, held: list, *, sequence: int | None = None, fence: int | None = None) -> int:
+def commit(
+    books: Books, held: list, *, sequence: int | None = None, fence: int | None = None, good: bool = True
+) -> int:
     log = events.end("completed", finish="stop")
     result = json.dumps({"text": "hi", "finish_reason": "stop", "usage": {}, "tool_calls": []})
     token = fence if fence is not None else held[1]
-    return books.scripts.call("commit", held[0], token, sequence or held[3], "completed", result, "", "", 5, 7, log)
+    return books.scripts.call(
+        "commit", held[0], token, sequence or held[3], "completed", result, "", "", 5, 7, int(good), log
+    )
 
 
 def reap(books: Books, *, attempts: int = 3, tick: int = 0, lease: int = 10_000) -> list:
@@ -275,3 +280,65 @@ def test_a_line_that_stands_still_beside_free_places_is_hinted_again(books: Book
     reply = wait_until(lambda: (r := reap(books))[5:] and r, what="a hint for the line")
     assert reply[5:] == ["m", 1]
     assert reap(books)[5:] == []
+
+
+def joining(**job: object) -> tuple:
+    new, generation = letter(**job)
+    return new, dataclasses.replace(generation, join="digest")
+
+
+def test_identical_requests_in_flight_share_one_generation(books: Books) -> None:
+    first, second = joining(), joining()
+    books.store.submit(*first)
+    accepted = books.store.submit(*second)
+    assert (accepted.joined, accepted.generation, accepted.position) == (True, first[1].id, 0)
+    assert books.store.existing(second[0].id).cache == "joined"
+    held = claim(books)
+    assert claim(books) == []
+    commit(books, held)
+    assert {books.store.existing(j.id).status for j in (first[0], second[0])} == {Status.COMPLETED}
+
+
+def test_a_joined_job_leaves_alone_and_the_last_to_leave_ends_the_work(books: Books) -> None:
+    first, second = joining(), joining()
+    books.store.submit(*first)
+    books.store.submit(*second)
+    held = claim(books)
+    books.store.cancel(first[0].id)
+    assert books.scripts.call("renew", 1000, held[0], held[1]) == []
+    assert books.store.existing(second[0].id).status is Status.IN_PROGRESS
+    books.store.cancel(second[0].id)
+    assert books.scripts.call("renew", 1000, held[0], held[1]) == [held[0]]
+    assert books.store.submit(*joining()).joined is False
+
+
+def test_a_good_end_stays_joinable_for_a_moment_and_a_bad_one_does_not(books: Books) -> None:
+    books.store.submit(*joining())
+    commit(books, claim(books))
+    late = joining(webhook=Webhook("https://x.example/"))
+    assert books.store.submit(*late).joined
+    assert books.store.existing(late[0].id).status is Status.COMPLETED
+    assert books.client.zscore("ph:outbox", f"job:{late[0].id}")
+    assert 0 < books.client.pttl("ph:join:digest") <= 5000
+    books.client.delete("ph:join:digest")
+    books.store.submit(*joining())
+    commit(books, claim(books), good=False)
+    assert books.store.submit(*joining()).joined is False
+
+
+def test_joining_raises_tier_and_deadline_to_the_best_of_all(books: Books) -> None:
+    for _ in range(3):
+        books.store.submit(*letter(tenant="other"))
+    slow = joining(tier="flex", tenant="me", deadline_seconds=5)
+    books.store.submit(*slow)
+    books.store.submit(*letter(tenant="me", tier="flex"))
+    hurried = joining(tier="priority", tenant="me", deadline_seconds=500)
+    before = books.store.existing(slow[0].id).position
+    books.store.submit(*hurried)
+    assert books.store.existing(slow[0].id).position <= before
+    member = books.client.hget(f"ph:gen:{slow[1].id}", "member")
+    assert member.startswith("0")
+    assert books.client.zscore("ph:line:m", member) is not None
+    remaining = int(books.client.hget(f"ph:gen:{slow[1].id}", "deadline_at")) - time.time() * 1000
+    assert remaining > 400_000
+    assert books.client.pttl(f"ph:gen:{slow[1].id}") > 1_000_000

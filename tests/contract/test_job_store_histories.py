@@ -87,7 +87,7 @@ class Books(RuleBasedStateMachine):
     def commit(self, held: tuple[str, int, int], status: str) -> None:
         sequence = self.redis.hget(f"ph:gen:{held[0]}", "seq") or held[2]
         result = json.dumps({"text": "", "finish_reason": "stop", "usage": {}, "tool_calls": []})
-        self.write(held, "commit", sequence, status, result, "", "", 1, 1, events.end(status))
+        self.write(held, "commit", sequence, status, result, "", "", 1, 1, 1, events.end(status))
 
     @rule(held=claims, counted=st.booleans())
     def release(self, held: tuple[str, int, int], counted: bool) -> None:

@@ -136,7 +136,7 @@ class _Run:
         if not code:
             log = [*events.CLOSING, *log]
         message = f"it ended as {code}" if code else ""
-        facts = (status, "" if code else json.dumps(result), code, message, 5, 7)
+        facts = (status, "" if code else json.dumps(result), code, message, 5, 7, 0)
         self._call("commit", *facts, *log)
 
     def _call(self, script: str, *args: Any) -> Any:

@@ -201,7 +201,7 @@ def test_a_commit_leaves_one_delivery_per_job(post: Office):
     scripts = Scripts(post.client, SCRIPTS)
     held = scripts.call("claim", "m", "w", "m.0", 10_000, "task-1")
     end = events.end("completed", finish="stop")
-    scripts.call("commit", held[0], held[1], held[3], "completed", "{}", "", "", 1, 1, end)
+    scripts.call("commit", held[0], held[1], held[3], "completed", "{}", "", "", 1, 1, 0, end)
     assert FanOut(post.store, post.jobs).step() == (1, 1)
     (got,) = claim(post)
     assert b'"response.completed"' in got.body

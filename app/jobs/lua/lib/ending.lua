@@ -4,9 +4,17 @@
 -- The ways in which generations and jobs end. Everything that must happen together happens here, in one step:
 -- terminal state, final event, outbox entry, the places in line and among the running given up.
 
+-- At its end a generation can be joined no more, but for a few seconds after a good one.
+local JOINABLE_MS = 5000
+local function close_joining(gen_id, g, good)
+  if g.join == '' or redis.call('GET', join_key(g.join)) ~= gen_id then return end
+  if good then redis.call('PEXPIRE', join_key(g.join), JOINABLE_MS) else redis.call('DEL', join_key(g.join)) end
+end
+
 -- End a generation. `events` (JSON texts) are appended after what is already logged.
--- fields: extra hash fields as a flat list.
-local function end_generation(gen_id, g, status, events, fields, now)
+-- fields: extra hash fields as a flat list. good: the answer may be given to others for some seconds more.
+local function end_generation(gen_id, g, status, events, fields, now, good)
+  close_joining(gen_id, g, good)
   append_events(gen_id, tonumber(g.seq), events)
   if g.owner ~= '' then
     redis.call('ZREM', 'ph:running', gen_id)
@@ -23,7 +31,7 @@ local function end_generation(gen_id, g, status, events, fields, now)
 end
 
 local GEN = { 'model', 'tenant', 'member', 'tag', 'owner', 'instance', 'status', 'fence', 'attempts', 'seq', 'jobs',
-  'webhooks', 'continuable', 'excluded', 'deadline_at', 'cost' }
+  'webhooks', 'continuable', 'excluded', 'deadline_at', 'cost', 'join' }
 
 -- The fields of a generation that scripts decide on, or nil when it is gone.
 local function read_generation(gen_id)

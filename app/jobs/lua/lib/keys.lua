@@ -12,6 +12,7 @@ local function line_part(model, part) return 'ph:line:' .. model .. ':' .. part 
 local function ring_key(model) return 'ph:ring:' .. model end
 local function instances_key(model) return 'ph:instances:' .. model end
 local function instance_key(id) return 'ph:instance:' .. id end
+local function join_key(digest) return 'ph:join:' .. digest end
 local function stats_key(model) return 'ph:stats:' .. model end
 
 local function now_ms()
