@@ -48,8 +48,9 @@ class Assembler:
         return None if self.stopped else _joined(rest)
 
     def _first_stop(self, text: str) -> int | None:
-        found = [at for at in (text.find(s) for s in self._stop) if at >= 0]
-        return min(found, default=None)
+        """Where the stop string begins that is complete first, which no split into chunks can change."""
+        found = [(at + len(s), at) for s in self._stop if (at := text.find(s)) >= 0]
+        return min(found)[1] if found else None
 
     def _risk(self, text: str) -> int:
         """Length of the longest end of `text` that a stop string begins with."""

@@ -31,8 +31,10 @@ def test_a_near_miss_is_shown_in_full() -> None:
     assert not assembler.stopped
 
 
-def test_the_earliest_of_several_stop_strings_wins() -> None:
+def test_of_several_stop_strings_the_one_that_is_complete_first_wins() -> None:
     assert shown(Assembler(["zz", "b"]), [("abzz", (1,))])[0] == "a"
+    assert shown(Assembler(["b", "abc"]), [("xabc", (1,))])[0] == "xa"
+    assert shown(Assembler(["c", "bc"]), [("abc", (1,))])[0] == "a"
 
 
 def test_text_held_back_at_the_end_is_flushed() -> None:
@@ -62,6 +64,6 @@ def test_ids_without_text_at_the_end_are_dropped() -> None:
 def test_any_split_shows_what_one_chunk_would(text: str, stop: list[str], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    ends = [at for at in (text.find(s) for s in stop) if at >= 0]
-    expected = text[: min(ends)] if ends else text
+    complete = [(at + len(s), at) for s in stop if (at := text.find(s)) >= 0]
+    expected = text[: min(complete)[1]] if complete else text
     assert shown(Assembler(stop), [(p, (n,)) for n, p in enumerate(parts)])[0] == expected
