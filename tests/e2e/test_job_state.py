@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import subprocess
 
 import pytest
 
 from tests.support.house import PACED
-from tests.support.stack import POSTHOUSE, environment
 from tests.support.waiting import wait_until
 
 SINGLE = PACED.replace("max_concurrency = 16", "max_concurrency = 1") + '\n[webhooks]\nallow_hosts = ["127.0.0.1"]\n'
 
 
-def new_key(data: os.PathLike[str], tenant: str, env: dict[str, str]) -> str:
-    """As an operator makes one."""
-    command = [str(POSTHOUSE), "keys", "--data", str(data), "create", "--tenant", tenant]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=60)
-    return done.stdout.strip()
-
-
 @pytest.fixture
 def two_keys(stack) -> tuple[str, str]:
-    return new_key(stack.data, "one", environment()), new_key(stack.data, "two", environment())
+    return stack.new_key("one"), stack.new_key("two")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ import pytest
 
 from app import settings as configuration
 from app.queueing import create_celery
-from tests.e2e.test_job_state import new_key
-from tests.support.stack import environment
 from tests.support.waiting import wait_until
 
 PATHS = ["/", "/workers", "/tasks", "/broker", "/metrics", "/api/workers", "/api/tasks", "/api/queues/length"]
@@ -106,7 +104,7 @@ class Events:
 
 def test_prompts_answers_keys_and_secrets_are_nowhere_that_an_operator_looks(stack, receiver):
     marker, answer = "prompt-marker-8c1f", "answer-marker-77ab"
-    key = new_key(stack.data, "private", environment())
+    key = stack.new_key("private")
     secret = stack.get("/v1/webhook_secret", key)[1]["secret"]
     events = Events(stack.redis_url)
     wait_until(lambda: any("worker-heartbeat" in e for e in events.seen), what="events come", limit=20)

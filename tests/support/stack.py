@@ -100,6 +100,12 @@ class Stack(Door):
         assert found, "posthouse up names no Flower"
         return found.group(1)
 
+    def new_key(self, tenant: str) -> str:
+        """An API key, made as an operator makes one; its secret."""
+        command = [str(POSTHOUSE), "keys", "--data", str(self.data), "create", "--tenant", tenant]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(), timeout=60)
+        return done.stdout.strip()
+
     def redis(self) -> redis.Redis:
         """A client of the stack's jobs Redis."""
         return redis.Redis.from_url(self.redis_url, decode_responses=True, protocol=2, socket_timeout=5)
