@@ -6,6 +6,7 @@ pool of them) makes a stop last until the keep-alive time or the grace is over.
 
 from __future__ import annotations
 
+import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _AT_ONCE = 0.001
+_LINGER_SECONDS, _LINGER_READS = 0.5, 16
 
 
 class DrainingWorker(GeventWorker):  # type: ignore[misc]  # gunicorn is untyped
@@ -45,6 +47,7 @@ class DrainingWorker(GeventWorker):  # type: ignore[misc]  # gunicorn is untyped
             self.log.error("Error handling request", exc_info=exc)
         with suppress(OSError):
             client.sendall(raw_errors.answer_to(exc))
+            _linger(client)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         super().handle_exit(sig, frame)
@@ -53,3 +56,12 @@ class DrainingWorker(GeventWorker):  # type: ignore[misc]  # gunicorn is untyped
     def _hang_up(self) -> None:
         for greenlet, timeout in list(self._waiting.items()):
             gevent.kill(greenlet, timeout)  # its time is up now
+
+
+def _linger(client: Any) -> None:
+    """Read a little of what is still coming: closing over unread bytes resets the connection, answer and all."""
+    client.shutdown(socket.SHUT_WR)
+    with gevent.Timeout(_LINGER_SECONDS, False):
+        for _ in range(_LINGER_READS):
+            if not client.recv(65_536):
+                return
