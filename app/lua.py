@@ -17,6 +17,8 @@ import redis
 import redis.asyncio
 from redis.exceptions import NoScriptError
 
+from app.redis import BatchLink
+
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 
 Call = tuple[str, Sequence[Any]]
@@ -74,10 +76,11 @@ class Scripts:
 
 
 class AsyncScripts:
-    """Calls scripts through an asyncio client, alone or many in one pipeline."""
+    """Calls scripts through an asyncio client, alone or many in one round trip."""
 
     def __init__(self, client: redis.asyncio.Redis, book: ScriptBook) -> None:
         self._client = client
+        self._batches = BatchLink(client)
         self._book = book
 
     async def call(self, name: str, *args: Any) -> Any:
@@ -88,7 +91,7 @@ class AsyncScripts:
             return await self._client.eval(self._book[name], 0, *args)
 
     async def call_many(self, calls: Sequence[Call]) -> list[Any]:
-        """Run many scripts in one round trip, in order; a script's own error stands in its place.
+        """Run many scripts in one round trip, in order, one caller at a time; a script's own error stands in its place.
 
         Raises:
             redis.RedisError: the round trip itself failed; whether the scripts ran is unknown.
@@ -104,7 +107,4 @@ class AsyncScripts:
         return replies
 
     async def _round(self, calls: Sequence[Call]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
-        for name, args in calls:
-            pipeline.evalsha(self._book.sha(name), 0, *args)
-        return await pipeline.execute(raise_on_error=False)
+        return await self._batches.send([("EVALSHA", self._book.sha(name), 0, *args) for name, args in calls])

@@ -7,8 +7,11 @@ is the floor and server-assisted features are not used.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+import hiredis
 import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
@@ -40,6 +43,42 @@ def async_jobs_client(url: str, *, timeout: float, max_connections: int = 64) ->
         url, max_connections=max_connections, timeout=timeout, **_options(timeout, AsyncRetry(NoBackoff(), 0))
     )
     return redis.asyncio.Redis(connection_pool=pool)
+
+
+class BatchLink:
+    """One connection of an asyncio client for batches of commands, one batch at a time.
+
+    redis-py's pipeline does the same for four times the CPU (80 µs against 20 for one command): it packs commands in
+    Python, starts a task for each send and takes a connection out of a pool each time.
+    """
+
+    def __init__(self, client: redis.asyncio.Redis) -> None:
+        pool = client.connection_pool
+        self._timeout: float = pool.connection_kwargs["socket_timeout"]
+        self._connection: Any = pool.connection_class(**{**pool.connection_kwargs, "socket_timeout": None})
+
+    async def send(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send all and return their replies in order; a command's own error stands in its place.
+
+        Raises:
+            redis.RedisError, OSError: the round trip failed; whether the commands ran is unknown.
+        """
+        try:
+            async with asyncio.timeout(self._timeout):
+                packed = b"".join([hiredis.pack_command(command) for command in commands])
+                await self._connection.send_packed_command(packed, check_health=False)
+                return [await self._reply() for _ in commands]
+        except BaseException as error:
+            await self._connection.disconnect(nowait=True)  # replies that still come would answer the next batch
+            if isinstance(error, TimeoutError):
+                raise redis.TimeoutError("no reply in time") from None
+            raise
+
+    async def _reply(self) -> Any:
+        try:
+            return await self._connection.read_response()
+        except redis.ResponseError as error:
+            return error
 
 
 class PubSubLink:

@@ -14,6 +14,7 @@ from app import settings as configuration
 from app import telemetry
 from app.queueing import Hints, create_celery
 from workers import tasks
+from workers.batched_events import BatchedEvents
 from workers.gpu_process import GpuProcess
 from workers.process import WorkerProcess
 from workers.webhook_process import WebhookProcess
@@ -35,6 +36,7 @@ class Boot(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 app.steps["worker"].add(Boot)
+app.steps["consumer"].add(BatchedEvents)
 
 
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]
