@@ -54,8 +54,8 @@ class QueueCaps:
 class Accepted:
     """A job that is kept. `slot` is the instance whose turn it is, or None for the model's shared queue.
 
-    `replayed`: an Idempotency-Key named a job that was there before. `joined`: it shares `generation`, in flight or just
-    ended. `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
+    `replayed`: an Idempotency-Key named a job that was there before. `joined`: it shares `generation`, which is in flight
+    or has just ended. `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
     """
 
     job_id: str
