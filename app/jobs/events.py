@@ -56,6 +56,12 @@ def end(status: str, *, finish: str | None = None, code: str | None = None, mess
     return json.dumps({k: v for k, v in body.items() if v is not None}, ensure_ascii=False, separators=(",", ":"))
 
 
+def whole_answer(text: str, finish: str) -> list[str]:
+    """The log of an answer that was there from the start: as if generated at once, with one delta."""
+    opening = ['{"k":"created"}', '{"k":"queued"}', '{"k":"in_progress"}', *OPENING]
+    return [*opening, delta(text), *CLOSING, end("completed", finish=finish)]
+
+
 def from_stream(entries: Iterable[tuple[str, dict[str, str]]]) -> list[Event]:
     """Events from the reply of XRANGE."""
     return [Event(int(entry_id.split("-", 1)[0]) - 1, json.loads(fields["e"])) for entry_id, fields in entries]

@@ -23,7 +23,7 @@ from app.errors import (
 )
 from app.jobs import events
 from app.jobs.clock import RedisClock
-from app.jobs.generation import NewGeneration
+from app.jobs.generation import NewGeneration, Result
 from app.jobs.job import JobView, NewJob, Status
 from app.jobs.records import generation_fields, job_fields, view_from
 from app.lua import ScriptBook, Scripts
@@ -55,7 +55,7 @@ class Accepted:
     """A job that is kept. `slot` is the instance whose turn it is, or None for the model's shared queue.
 
     `replayed`: an Idempotency-Key named a job that was there before. `joined`: it shares `generation`, which is in flight
-    or has just ended. `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
+    or has just ended. `answered`: it was born completed. `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
     """
 
     job_id: str
@@ -65,6 +65,7 @@ class Accepted:
     accepted_at: int
     replayed: bool = False
     joined: bool = False
+    answered: bool = False
 
 
 class JobStore:
@@ -90,19 +91,35 @@ class JobStore:
             SubmitOutcomeUnknown: the reply was lost; the caller must void the job.
             StorageFull: Redis has no room.
         """
-        with translated():
-            not_after = self._clock.now() + self._submit_timeout_ms
         facts = self._facts(job, generation)
         mine, theirs = job_fields(job), generation_fields(job, generation)
+        return self._accepted(self._accept("submit", job, facts, len(mine), *mine, *theirs), job, generation)
+
+    def submit_answered(self, job: NewJob, generation: NewGeneration, answer: Result, *, cache: str) -> Accepted:
+        """Write a job that is completed from the start, with an answer from the cache (`cache`: hit or stale).
+
+        Raises: as `submit`, without `QueueFull`.
+        """
+        mine = job_fields(job)
+        theirs = [*generation_fields(job, generation), "result", answer.to_json()]
+        facts = {**self._facts(job, generation), "cache": cache, "fields": len(theirs)}
+        log = events.whole_answer(answer.text, answer.finish_reason)
+        reply = self._accept("born", job, facts, len(mine), *mine, *theirs, *log)
+        return self._accepted(reply, job, generation)
+
+    def _accept(self, script: str, job: NewJob, facts: dict[str, Any], *args: Any) -> list[Any]:
+        """Call an accepting script with its "not after"; a lost reply leaves the outcome unknown."""
+        with translated():
+            not_after = self._clock.now() + self._submit_timeout_ms
         try:
             with translated():
-                reply = self._scripts.call("submit", not_after, json.dumps(facts), len(mine), *mine, *theirs)
+                reply: list[Any] = self._scripts.call(script, not_after, json.dumps(facts), *args)
         except ConnectionNeverMade:
             raise
         except QueueUnavailable as error:
             raise SubmitOutcomeUnknown(job.id) from error
         self._clock.heard(int(reply[1]))
-        return self._accepted(reply, job, generation)
+        return reply
 
     def _facts(self, job: NewJob, generation: NewGeneration) -> dict[str, Any]:
         idem = job.idempotency
@@ -131,6 +148,8 @@ class JobStore:
                 return Accepted(job.id, generation.id, int(reply[3]), str(reply[2]) or None, int(reply[1]))
             case "replayed":
                 return Accepted(str(reply[2]), "", -1, None, int(reply[1]), replayed=True)
+            case "born":
+                return Accepted(job.id, generation.id, -1, None, int(reply[1]), answered=True)
             case "joined":
                 return Accepted(job.id, str(reply[2]), int(reply[4]), None, int(reply[1]), joined=True)
             case "full":

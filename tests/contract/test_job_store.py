@@ -11,6 +11,7 @@ import pytest
 
 from app.errors import IdempotencyConflict, JobNotFound, QueueFull
 from app.jobs import events
+from app.jobs.generation import Result, Usage
 from app.jobs.job import Idempotency, Status, Webhook
 from tests.contract.conftest import Books
 from tests.support.letters import letter
@@ -342,3 +343,20 @@ def test_joining_raises_tier_and_deadline_to_the_best_of_all(books: Books) -> No
     remaining = int(books.client.hget(f"ph:gen:{slow[1].id}", "deadline_at")) - time.time() * 1000
     assert remaining > 400_000
     assert books.client.pttl(f"ph:gen:{slow[1].id}") > 1_000_000
+
+
+def test_a_cached_answer_is_a_job_that_is_born_completed_with_a_log_of_its_own(books: Books) -> None:
+    job, generation = letter(webhook=Webhook("https://x.example/"))
+    answer = Result("forty two", "stop", Usage(3, 2))
+    accepted = books.store.submit_answered(job, generation, answer, cache="hit")
+    assert accepted.answered
+    view = books.store.existing(job.id)
+    assert (view.status, view.cache, view.attempts) == (Status.COMPLETED, "hit", 0)
+    assert view.result is not None
+    assert view.result["text"] == "forty two"
+    log = list(books.store.whole_log(generation.id))
+    assert [e.sequence for e in log] == list(range(len(log)))
+    assert (events.text_of(log), log[-1].body["status"]) == ("forty two", "completed")
+    assert books.client.zrange("ph:outbox", 0, -1) == [f"job:{job.id}"]
+    assert claim(books) == []
+    assert not {k for k in books.client.keys("ph:gen:*") + books.client.keys("ph:job:*") if books.client.ttl(k) < 0}
