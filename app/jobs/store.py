@@ -52,10 +52,15 @@ class QueueCaps:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A job that is kept. `slot` is the instance whose turn it is, or None for the model's shared queue.
+    """A job that is kept.
 
-    `replayed`: an Idempotency-Key named a job that was there before. `joined`: it shares `generation`, which is in flight
-    or has just ended. `answered`: it was born completed. `accepted_at` is its `created_at`: Unix milliseconds of Redis' clock.
+    Attributes:
+        position: rank in the model's line, -1 when it does not stand there.
+        slot: the instance whose turn it is, or None for the model's shared queue.
+        accepted_at: its `created_at`, Unix milliseconds of Redis' clock.
+        replayed: an Idempotency-Key named a job that was there before.
+        joined: it shares `generation`, which is in flight or has just ended.
+        answered: it was born completed.
     """
 
     job_id: str
