@@ -25,11 +25,14 @@ from app.webhooks.lookup import SystemLookup
 from app.webhooks.targets import Targets
 from app.webhooks.tenant_secrets import TenantSecrets
 
+# Commands take well under a millisecond, so this many carry any number of streams; who finds none free waits.
+_API_CONNECTIONS = 64
+
 
 def api_parts(settings: Settings) -> ApiParts:
     """Everything that an API process works with."""
     url, timeout = settings.redis.jobs_url.get_secret_value(), settings.redis.jobs_timeout
-    client = redis_clients.jobs_client(url, timeout=timeout)
+    client = redis_clients.jobs_client(url, timeout=timeout, max_connections=_API_CONNECTIONS)
     store = job_store(settings, client)
     feed = Feed(functools.partial(redis_clients.pubsub_link, url, timeout=timeout), store.log)
     voids = Owed("void", store.void)
