@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from model_pool.errors import EngineCannotContinue
 
 if TYPE_CHECKING:
     from model_pool.exchange import Continuation, EngineRequest
@@ -14,6 +16,7 @@ _CHAT_ONLY = frozenset({
     "tools", "tool_choice", "parallel_tool_calls", "logprobs", "top_logprobs", "max_completion_tokens",
     "reasoning_effort", "include_reasoning",
 })  # fmt: skip
+_STOP_STAYS = "include_stop_str_in_output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,12 @@ def body_of(request: EngineRequest, dialect: Dialect) -> tuple[str, dict[str, An
     """The path and the JSON body that ask for this attempt, streamed.
 
     Raises:
-        ValueError: the attempt continues by ids and says no `max_tokens` (the endpoint's default is 16), or it
-            continues and the engine cannot.
+        EngineCannotContinue: the attempt continues an answer and the engine can only begin one.
+        ValueError: the attempt continues by ids and says no `max_tokens` (the endpoint's default is 16).
     """
     continued = request.continuation
+    if not dialect.stop_in_output and _STOP_STAYS in request.params:
+        request = replace(request, params={k: v for k, v in request.params.items() if k != _STOP_STAYS})
     if continued is not None and continued.by_ids and dialect.token_ids:
         return "/v1/completions", _completion(request, continued) | _additions(request, dialect)
     return "/v1/chat/completions", _chat(request, dialect) | _additions(request, dialect)
@@ -64,7 +69,7 @@ def _chat(request: EngineRequest, dialect: Dialect) -> dict[str, Any]:
     if request.continuation is None or not request.continuation.text:
         return body
     if not dialect.continue_message:
-        raise ValueError("this engine answers a message and cannot continue one")
+        raise EngineCannotContinue
     messages.append({"role": "assistant", "content": request.continuation.text})
     return {**body, "continue_final_message": True, "add_generation_prompt": False}
 
@@ -74,7 +79,7 @@ def _additions(request: EngineRequest, dialect: Dialect) -> dict[str, Any]:
     if dialect.token_ids:
         added["return_token_ids"] = True
     if dialect.stop_in_output and request.params.get("stop"):
-        added["include_stop_str_in_output"] = True
+        added[_STOP_STAYS] = True
     if dialect.cache_salt and request.cache_salt:
         added["cache_salt"] = request.cache_salt
     return added

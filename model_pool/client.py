@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
 from model_pool.bodies import PLAIN, Dialect, body_of
 from model_pool.errors import EngineBroken, EngineServerError, failure_of
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
+    from model_pool.endpoint import Endpoint
+
 __all__ = ["PLAIN", "Chunk", "Continuation", "Dialect", "EngineClient", "EngineRequest", "Stats", "Usage"]
 
 _NOT_FOUND = 404
@@ -33,7 +36,7 @@ class EngineClient:
     """All calls to one instance's server, over its Unix socket or to a URL. Belongs to one event loop.
 
     Args:
-        model: the name under which the server serves its model; probes ask for it.
+        model: the name under which the server serves its model; every request asks for it.
         uds: path of the server's Unix socket; without it `base_url` is asked, whose path ends before `/v1`.
         base_url: scheme, host and port; with `uds` it only fills the Host header.
         headers: sent along with every request, such as an API key for a remote engine.
@@ -54,6 +57,17 @@ class EngineClient:
         self._transport = EngineTransport(uds, base_url, headers or {})
         self._probes = itertools.count(1)
 
+    @classmethod
+    def at(cls, endpoint: Endpoint) -> Self:
+        """A client of the server at `endpoint`."""
+        return cls(
+            model=endpoint.model,
+            uds=endpoint.uds,
+            base_url=endpoint.base_url,
+            headers=endpoint.headers,
+            dialect=endpoint.dialect,
+        )
+
     async def stream(
         self, request: EngineRequest, *, first_token_timeout: float, token_timeout: float
     ) -> AsyncGenerator[Chunk, None]:
@@ -66,9 +80,9 @@ class EngineClient:
 
         Raises:
             EngineFailure: see `model_pool.errors`; no chunk follows.
-            ValueError: the request cannot be put to this engine (see `model_pool.bodies`).
+            ValueError: the request is incomplete (see `model_pool.bodies`).
         """
-        path, body = body_of(request, self.dialect)
+        path, body = body_of(replace(request, model=self._model), self.dialect)
         deadline = asyncio.get_running_loop().time() + first_token_timeout
         headers = {"X-Request-Id": request.request_id} if request.request_id else {}
         response = await self._transport.open(path, body, headers, deadline)

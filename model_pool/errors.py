@@ -2,6 +2,7 @@
 
     EngineFailure
     ├── EngineRefused        a 4xx that the request itself earned: the client's mistake, says nothing of the instance
+    │   └── EngineCannotContinue    an answer was begun elsewhere, and this engine can only begin answers
     ├── EngineUnreachable    nobody listens where the server should
     ├── EngineBroken         the stream broke off before its finish reason, or is no such stream
     ├── EngineStalled        no first token, or no next token, in time
@@ -32,7 +33,8 @@ class EngineFailure(Exception):
 class EngineRefused(EngineFailure):
     """The engine will not run this request, wherever it is sent.
 
-    `code` is `context_length_exceeded` or `invalid_prompt`, `status` the HTTP status, `param` the field at fault.
+    `code` is what the job's owner gets, as a rule `context_length_exceeded` or `invalid_prompt`; `status` is the HTTP
+    status, `param` the field at fault.
     """
 
     fault = False
@@ -42,6 +44,14 @@ class EngineRefused(EngineFailure):
         self.status = status
         self.code = code
         self.param = param
+
+
+class EngineCannotContinue(EngineRefused):
+    """The answer was begun by another attempt, and this engine takes neither token ids nor a begun message."""
+
+    def __init__(self) -> None:
+        message = "the instance that gave this answer was lost, and this engine cannot continue an answer"
+        super().__init__(message, status=_NOT_IMPLEMENTED, code="worker_lost")
 
 
 class EngineUnreachable(EngineFailure):

@@ -16,6 +16,7 @@ import structlog
 from model_pool import slots
 from model_pool.health import Backoff, HealthPolicy, Pulse
 from model_pool.kept_process import KeptProcess, inherited
+from model_pool.no_process import NoProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -57,7 +58,7 @@ class _Ending:
 
 
 class Instance:
-    """Supervises one server process for as long as `run` runs. All methods belong on the loop that runs it.
+    """Supervises one server for as long as `run` runs. All methods belong on the loop that runs it.
 
     Attributes:
         spec: what is served, and where.
@@ -85,7 +86,7 @@ class Instance:
         self._on_state = on_state
         self._clock = clock
         self._client: EngineClient | None = None
-        self._process: KeptProcess | None = None
+        self._process: KeptProcess | NoProcess | None = None
         self._pulse = Pulse(health, clock())
         self._backoff = Backoff(health, random)
         self._ready_at: float | None = None
@@ -110,7 +111,7 @@ class Instance:
 
     @property
     def pid(self) -> int | None:
-        """The server's process, None while there is none."""
+        """The server's process; None while there is none, and always where somebody else runs the server."""
         return self._process.pid if self._process else None
 
     async def run(self) -> None:
@@ -189,20 +190,23 @@ class Instance:
             await self._end(self._process, ending)
         return ending
 
-    async def _start(self) -> KeptProcess:
+    async def _start(self) -> KeptProcess | NoProcess:
         # The socket has no password: the folder's mode says who may connect.
         self.spec.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = self._engine.command(self.spec)
+        if command is None:
+            return NoProcess()
         environment = inherited(self._engine.environment(self.spec))
         await asyncio.to_thread(slots.end_recorded, self.spec.record)
         self.spec.socket.unlink(missing_ok=True)  # a stale one would stop some servers from binding
         # A server that was killed leaves temporary files behind, at every restart.
         shutil.rmtree(self.spec.scratch, ignore_errors=True)
         self.spec.scratch.mkdir(exist_ok=True)
-        process = await KeptProcess.start(self._engine.command(self.spec), environment, self.spec.record)
+        process = await KeptProcess.start(command, environment, self.spec.record)
         self._log.info("instance_process_started", pid=process.pid)
         return process
 
-    async def _end(self, process: KeptProcess, ending: _Ending) -> None:
+    async def _end(self, process: KeptProcess | NoProcess, ending: _Ending) -> None:
         if not self._stopping.is_set():
             self._move(InstanceState.RESTARTING)
         status = await process.end(ending.grace)
@@ -211,7 +215,7 @@ class Instance:
         log("instance_ended", reason=ending.reason, status=status, pid=process.pid)
 
     @staticmethod
-    async def _exited(process: KeptProcess) -> _Ending:
+    async def _exited(process: KeptProcess | NoProcess) -> _Ending:
         await process.wait()
         return _Ending("exited")
 

@@ -65,7 +65,7 @@ class ModelSpec:
         context_length: tokens of prompt and answer together.
         max_concurrency: answers that one instance generates at once.
         max_output_tokens: upper limit of one answer, None for what the context leaves.
-        options: engine-specific settings, checked by the engine's file.
+        options: engine-specific settings, checked by the engine's file; may hold a key, so they are not shown.
     """
 
     name: str
@@ -76,7 +76,7 @@ class ModelSpec:
     context_length: int = 4096
     max_concurrency: int = 16
     max_output_tokens: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def is_local(self) -> bool:

@@ -90,7 +90,7 @@ def gpu_worker(
         spec,
         engine,
         health=HealthPolicy(**settings.health.model_dump()),
-        client_factory=_client,
+        client_factory=lambda instance: EngineClient.at(engine.endpoint(instance)),
         on_state=lambda _: worker.state_changed(),
     )
     trust = Trust(instance, lambda: worker.state_changed())  # noqa: PLW0108 -- the worker is made last
@@ -180,10 +180,6 @@ def transport(settings: Settings) -> AiohttpTransport:
 def _salt_key(settings: Settings) -> bytes:
     """The secret behind the tenants' prefix-cache salts; without a configured one, a secret of this process."""
     return settings.secret_key.get_secret_value().encode() or secrets.token_bytes(32)
-
-
-def _client(spec: InstanceSpec) -> EngineClient:
-    return EngineClient(model=spec.model.name, uds=spec.socket)
 
 
 def _in_background(publish: Callable[..., bool]) -> Callable[..., None]:

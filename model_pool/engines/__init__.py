@@ -1,14 +1,15 @@
-"""The engines that Posthouse can start, by the name that the configuration uses."""
+"""The engines that Posthouse can start or ask, by the name that the configuration uses."""
 
 from __future__ import annotations
 
 from model_pool.engines.base import Engine, EngineConfigError
 from model_pool.engines.paced import Paced
+from model_pool.engines.remote import Remote
 from model_pool.engines.vllm import Vllm
 
 __all__ = ["Engine", "EngineConfigError", "get", "names"]
 
-_ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Vllm(), Paced())}
+_ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Vllm(), Paced(), Remote())}
 
 
 def names() -> list[str]:

@@ -12,6 +12,7 @@ from model_pool.spec import SpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from model_pool.endpoint import Endpoint
     from model_pool.spec import InstanceSpec, ModelSpec
 
 # What a client's request may say to every engine. An engine's file adds what only it understands.
@@ -62,7 +63,7 @@ class EngineConfigError(SpecError):
 
 
 class Engine(Protocol):
-    """One way to serve a model over the OpenAI protocol on a Unix socket."""
+    """One way to serve a model over the OpenAI protocol."""
 
     @property
     def name(self) -> str:
@@ -80,8 +81,17 @@ class Engine(Protocol):
     def logs_stats(self) -> bool:
         """Whether the server counts its generations (started, finished, aborted) and tells the counts."""
 
-    def command(self, spec: InstanceSpec) -> list[str]:
-        """The command line that serves `spec` on `spec.socket`, with one sequence to spare for the health probe."""
+    def command(self, spec: InstanceSpec) -> list[str] | None:
+        """The command line that serves `spec` at its endpoint, with one sequence to spare for the health probe.
+
+        None where nothing is to be started, because somebody else runs the server.
+
+        Raises:
+            OSError: it cannot be started now, perhaps later.
+        """
+
+    def endpoint(self, spec: InstanceSpec) -> Endpoint:
+        """Where the server is asked, the same over all of its restarts."""
 
     def environment(self, spec: InstanceSpec) -> dict[str, str]:
         """What the command's environment has beyond the worker's own: the device above all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from model_pool.endpoint import Endpoint
 from model_pool.engines.base import COMMON_FIELDS, number_option, refuse_unknown_options, sequences
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Paced:
         }
         words = [str(part) for pair in settings.items() for part in pair]
         return [sys.executable, "-m", "model_pool.servers.paced", *words]
+
+    def endpoint(self, spec: InstanceSpec) -> Endpoint:
+        return Endpoint(spec.model.name, uds=spec.socket)
 
     def environment(self, spec: InstanceSpec) -> dict[str, str]:  # noqa: ARG002 -- a word has no device
         return {}

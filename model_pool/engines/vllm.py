@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from model_pool.endpoint import Endpoint
 from model_pool.engines.base import (
     COMMON_FIELDS,
     EngineConfigError,
@@ -90,6 +91,9 @@ class Vllm:
             settings["--gpu-memory-utilization"] = model.options.get("gpu_memory_utilization", 0.9)
         words = [str(part) for pair in settings.items() for part in pair]
         return [*_SERVER, *words, *_switches(spec), *model.options.get("extra_args", ())]
+
+    def endpoint(self, spec: InstanceSpec) -> Endpoint:
+        return Endpoint(spec.model.name, uds=spec.socket)
 
     def environment(self, spec: InstanceSpec) -> dict[str, str]:
         variables = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_LOGGING_COLOR": "0"}

@@ -19,12 +19,14 @@ MODEL = "paced"
 
 
 class PacedProcess:
-    """One server; `folder` holds its socket, `data` the table of words that it shares with others."""
+    """One server; `folder` holds its socket (unless `--port` says otherwise), `data` the words shared with others."""
 
     def __init__(self, folder: Path, *options: str, data: Path | None = None, name: str = "s") -> None:
         self.socket = folder / name
         self._log = folder / f"{name}.log"
-        words = ["--uds", self.socket, "--model", MODEL, "--data", data or folder / "data", *options]
+        self._port = int(options[options.index("--port") + 1]) if "--port" in options else None
+        place = [] if self._port else ["--uds", self.socket]
+        words = [*place, "--model", MODEL, "--data", data or folder / "data", *options]
         with self._log.open("wb") as log:
             command = [sys.executable, "-m", "model_pool.servers.paced", *map(str, words)]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -45,6 +47,9 @@ class PacedProcess:
     def _answers(self) -> bool:
         import socket
 
+        if self._port:
+            with socket.socket() as line:
+                return line.connect_ex(("127.0.0.1", self._port)) == 0
         with socket.socket(socket.AF_UNIX) as line:
             return line.connect_ex(str(self.socket)) == 0
 

@@ -8,6 +8,7 @@ import signal
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -24,12 +25,19 @@ from tests.integration.model_pool.watched_instance import (
     WatchedInstance,
     running_instance,
 )
+from tests.support.paced import MODEL
 
 PATIENT = replace(QUICK, probe_seconds=3600, probe_timeout_seconds=5)
 
 
 def client_of(spec):
-    return EngineClient(model=spec.model.name, uds=spec.socket)
+    return EngineClient.at(engines.get(spec.model.engine).endpoint(spec))
+
+
+def free_port() -> int:
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def paced(run_dir, health):
@@ -140,5 +148,28 @@ def test_vllm_comes_back_when_its_engine_core_dies_or_freezes(demo_folder, tmp_p
             assert not any(alive(pid) for pid in old)
             again = await ask(seen.instance, "What is the capital of France?", 60, max_tokens=16, temperature=0)
             assert again == answer != ""
+
+    asyncio.run(story())
+
+
+def test_a_remote_server_is_watched_but_never_started(start_paced, tmp_path):
+    """The same states as of a server of our own: it goes away, it comes back, and work finds it again."""
+    port = free_port()
+
+    async def story() -> None:
+        options = {"url": f"http://127.0.0.1:{port}/v1", "model": MODEL, "dialect": "vllm"}
+        spec = InstanceSpec(ModelSpec("over-there", "remote", options=options), 0, "cpu", tmp_path)
+        watched = WatchedInstance(spec, engines.get("remote"), client_of, QUICK)
+        async with running_instance(watched) as seen:
+            await seen.reach(STARTING)
+            first = start_paced("--port", str(port))
+            await seen.reach(READY)
+            assert seen.instance.pid is None
+            assert await ask(seen.instance, "one two") == "one two"
+            first.close()
+            await seen.reach(UNHEALTHY, RESTARTING, STARTING)
+            start_paced("--port", str(port))
+            await seen.reach(READY)
+            assert await ask(seen.instance, "three") == "three"
 
     asyncio.run(story())

@@ -10,7 +10,7 @@ import pytest
 from model_pool import errors
 from model_pool.bodies import PLAIN, Dialect, body_of
 from model_pool.chunks import chunk_of
-from model_pool.errors import failure_of
+from model_pool.errors import EngineCannotContinue, failure_of
 from model_pool.exchange import Chunk, Continuation, EngineRequest, Usage
 
 MESSAGES = ({"role": "user", "content": "hi"},)
@@ -72,10 +72,11 @@ def test_nothing_emitted_yet_is_a_first_attempt():
 
 
 def test_plain_dialect_sends_nothing_of_vllms():
-    _, sent = body(PLAIN, params={"stop": "x"}, cache_salt="s")
+    _, sent = body(PLAIN, params={"stop": "x", "include_stop_str_in_output": True}, cache_salt="s")
     assert sent.keys() == {"model", "messages", "stop", "stream", "stream_options"}
-    with pytest.raises(ValueError, match="continue"):
+    with pytest.raises(EngineCannotContinue) as refusal:
         body(PLAIN, continuation=BY_TEXT)
+    assert (refusal.value.code, refusal.value.fault) == ("worker_lost", False)
 
 
 @pytest.mark.parametrize(
