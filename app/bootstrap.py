@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import time
 
 import redis
@@ -10,10 +11,12 @@ import redis
 from app import redis as redis_clients
 from app.api.closing import Closing
 from app.api.parts import ApiParts
+from app.cache_metrics import CacheMetrics
 from app.jobs.feed import Feed
 from app.jobs.store import JobStore, QueueCaps
 from app.jobs.voids import Owed
 from app.queueing import Hints, create_celery
+from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
 from app.services.keys import KeyStore
 from app.services.models import Models
@@ -24,6 +27,13 @@ from app.settings import Settings
 from app.webhooks.lookup import SystemLookup
 from app.webhooks.targets import Targets
 from app.webhooks.tenant_secrets import TenantSecrets
+from cache.guard import GuardedStore
+from cache.local import LocalLru
+from cache.response_cache import CacheLimits, ResponseCache
+from cache.store import RedisEntryStore
+from cache.tally import Tally
+from cache.ttl import Lifetime
+from model_pool.revision import revision_of
 
 # Commands take well under a millisecond, so this many carry any number of streams; who finds none free waits.
 _API_CONNECTIONS = 64
@@ -39,6 +49,10 @@ def api_parts(settings: Settings) -> ApiParts:
     hints = Hints(create_celery(settings, publisher_only=True))
     models = Models(settings.models, store.stats, now=time.time())
     results = Results(store, feed, voids)
+    pool = Pool(client, settings.models)
+    answers = Answers(
+        response_cache(settings, local=True), revisions(settings), nobody=lambda model: not pool.available()[model]
+    )
     targets = Targets(settings.webhooks.allow_hosts, SystemLookup())
     return ApiParts(
         settings=settings,
@@ -47,16 +61,44 @@ def api_parts(settings: Settings) -> ApiParts:
         voids=voids,
         keys=_keys(settings, client),
         models=models,
-        pool=Pool(client, settings.models),
+        pool=pool,
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
-            limits=settings.jobs,
+            answers=answers, limits=settings.jobs,
         ),
         results=results,
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),
         webhook_secret=TenantSecrets(client, settings.secret_key.get_secret_value()).get_or_create,
         closing=Closing(settings.api.graceful_seconds),
     )  # fmt: skip
+
+
+def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
+    """The response cache of a process. Without `local` it keeps no copies of its own, for processes that only write."""
+    redis_settings, sizes = settings.redis, settings.cache
+    client = redis_clients.jobs_client(
+        redis_settings.cache_url.get_secret_value(), timeout=redis_settings.cache_timeout
+    )
+    observer = CacheMetrics()
+    store = GuardedStore(RedisEntryStore(client), monotonic=time.monotonic, observer=observer)
+    return ResponseCache(
+        local=LocalLru(entries=sizes.local_entries if local else 0, size=sizes.local_bytes, monotonic=time.monotonic),
+        store=store,
+        tally=Tally(store, monotonic=time.monotonic),
+        lifetimes={
+            name: Lifetime(model.cache.ttl, model.cache.jitter, model.cache.stale_seconds)
+            for name, model in settings.models.items()
+        },
+        clock=time.time,
+        chance=random.random,
+        observer=observer,
+        limits=CacheLimits(entry_bytes=sizes.entry_bytes),
+    )
+
+
+def revisions(settings: Settings) -> dict[str, str]:
+    """Each model's revision, as part of what tells its answers from another's."""
+    return {name: revision_of(model.path, model.revision) for name, model in settings.models.items()}
 
 
 def job_store(settings: Settings, client: redis.Redis) -> JobStore:

@@ -16,6 +16,7 @@
     │   └── JobNotFound           404  job_not_found
     ├── IdempotencyConflict       409  idempotency_conflict
     │   └── IdempotencyExpired    409  idempotency_expired
+    ├── CacheMiss                 504  cache_miss
     ├── QueueFull                 429  queue_full
     ├── RateLimitExceeded         429  rate_limit_exceeded
     ├── JobFailed                 5xx  the job's own failure code
@@ -130,6 +131,13 @@ class IdempotencyConflict(PosthouseError):
 
 class IdempotencyExpired(IdempotencyConflict):
     code = "idempotency_expired"
+
+
+class CacheMiss(PosthouseError):
+    """`only-if-cached` without a kept answer (RFC 9111, 5.2.1.7)."""
+
+    code = "cache_miss"
+    http_status = 504
 
 
 class RateLimitExceeded(PosthouseError):

@@ -35,6 +35,7 @@ class CacheSettings(_Section):
     policy: Literal["off", "deterministic", "all"] = "deterministic"
     ttl: float = Field(default=600, gt=0, le=86_400 * 30)
     jitter: float = Field(default=0.2, ge=0, le=0.9)
+    stale_seconds: float = Field(default=3600, ge=0, le=86_400 * 30)
 
 
 class ModelSettings(_Section):
@@ -53,6 +54,14 @@ class ModelSettings(_Section):
     busy_reply: str | None = None
     cache: CacheSettings = CacheSettings()
     options: dict[str, Any] = Field(default_factory=dict, description="engine-specific, checked by the engine's file")
+
+
+class LocalCacheSettings(_Section):
+    """`[cache]`: the small cache that each API process keeps in front of Redis."""
+
+    local_entries: int = Field(default=1000, ge=0)
+    local_bytes: int = Field(default=32 * 1024 * 1024, ge=0)
+    entry_bytes: int = Field(default=1024 * 1024, ge=1)
 
 
 class RedisSettings(_Section):
@@ -178,6 +187,7 @@ class Settings(BaseSettings):
     redis: RedisSettings = RedisSettings()
     api: ApiSettings = ApiSettings()
     jobs: JobSettings = JobSettings()
+    cache: LocalCacheSettings = LocalCacheSettings()
     health: HealthSettings = HealthSettings()
     webhooks: WebhookSettings = WebhookSettings()
     flower: FlowerSettings = FlowerSettings()

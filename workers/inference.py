@@ -75,6 +75,7 @@ class Inference:
         salt_key: secret from which each tenant's prefix-cache salt is made.
         on_requeued: called with (model, generation) when a generation went back to the line.
         on_webhook: called when a commit left something in the outbox.
+        on_answer: called with a committed answer that others may have too, and the seconds that it took.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Inference:
         salt_key: bytes,
         on_requeued: Callable[[str, str], None],
         on_webhook: Callable[[], None],
+        on_answer: Callable[[Claim, Verdict, float], None] = lambda *_: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._horse = horse
@@ -104,6 +106,7 @@ class Inference:
         self._salt_key = salt_key
         self._on_requeued = on_requeued
         self._on_webhook = on_webhook
+        self._on_answer = on_answer
         self._monotonic = monotonic
         # A last attempt runs beside no other last attempt: a job that kills its engine cannot take with it, three
         # times in a row, those that merely ran beside it.
@@ -132,16 +135,15 @@ class Inference:
         return {"ran": None} if claim is None else await self._run(claim)
 
     async def _run(self, claim: Claim) -> Report:
-        run = Run(claim, claim.sequence)
+        run = Run(claim, claim.sequence, began=self._monotonic())
         run.task = asyncio.current_task()
-        began = self._monotonic()
         self._flusher.add(run)
         try:
             with structlog.contextvars.bound_contextvars(generation=claim.generation, attempt=claim.attempts):
                 outcome = await self._guarded(run)
         finally:
             self._flusher.remove(run)
-        seconds = round(self._monotonic() - began, 3)
+        seconds = round(self._monotonic() - run.began, 3)
         note = _log.debug if outcome in _QUIET else _log.info  # what went well is in Flower and in the metrics
         note("run_ended", generation=claim.generation, attempt=claim.attempts, outcome=outcome, seconds=seconds)
         return {"ran": claim.generation, "attempt": claim.attempts, "outcome": outcome, "seconds": seconds}
@@ -244,6 +246,8 @@ class Inference:
             return "lost"
         call = self._work.commit_call(run.claim, run.sequence, verdict, [*run.pending, *closing])
         reply = await self._flusher.call(call)
+        if reply and verdict.joinable and run.claim.cache:
+            self._on_answer(run.claim, verdict, self._monotonic() - run.began)
         if reply == 2:  # noqa: PLR2004 -- the script's word for "there is a webhook to send"
             self._on_webhook()
         return verdict.code or verdict.status if reply else "lost"

@@ -14,6 +14,7 @@ class Run:
 
     Attributes:
         sequence: the next free number of the log once everything in `batch` is written.
+        began: seconds on the process's monotonic clock.
         pending: event JSON not yet handed to the flusher.
         batch: events on their way to Redis, kept until acknowledged so that they can be sent again unchanged.
         settled: resolves when the batch under way is written; None while there is none.
@@ -24,6 +25,7 @@ class Run:
 
     claim: Claim
     sequence: int
+    began: float = 0.0
     task: asyncio.Task[None] | None = None
     pending: list[str] = field(default_factory=list)
     batch: list[str] = field(default_factory=list)

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
+from app import bootstrap
 from app.jobs.store import JobStore, QueueCaps
 from app.jobs.work import WorkStore
 from app.lua import AsyncScripts, ScriptBook
@@ -29,12 +30,14 @@ from model_pool.client import EngineClient
 from model_pool.health import HealthPolicy
 from model_pool.instance import Instance
 from model_pool.registry import Registry
+from model_pool.revision import revision_of
 from model_pool.spec import InstanceSpec, ModelSpec
 from workers.deliveries import Courier
 from workers.deliveries import Limits as DeliveryLimits
 from workers.flusher import Flusher
 from workers.gpu_worker import Facts, GpuWorker
 from workers.inference import Inference, Limits
+from workers.keeping import Keeping
 from workers.reaper import Reaper
 from workers.trust import Trust
 
@@ -113,6 +116,11 @@ def gpu_worker(
         salt_key=_salt_key(settings),
         on_requeued=_in_background(hints.publish_run),
         on_webhook=_in_background(hints.publish_deliver),
+        on_answer=_in_background(
+            Keeping(
+                bootstrap.response_cache(settings, local=False), bootstrap.revisions(settings)[spec.model.name]
+            ).keep
+        ),
     )
     redis_client = async_jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
     registry = Registry(AsyncScripts(redis_client, _POOL_SCRIPTS))
@@ -120,7 +128,7 @@ def gpu_worker(
     facts = Facts(
         model=spec.model.name,
         slot=spec.slot,
-        revision=spec.model.revision or spec.model.path,
+        revision=revision_of(spec.model.path, spec.model.revision),
         engine=spec.model.engine,
         device=spec.device,
         capacity=spec.model.max_concurrency,

@@ -28,7 +28,7 @@ def create() -> Response:
     done = jobs.await_order(api, order)
     if done.view.status not in {Status.COMPLETED, Status.INCOMPLETE}:
         raise failure_of(done.view)
-    return jobs.marked(answer(render_chat(done.view, api.results.text(done.view))), replayed=done.replayed)
+    return jobs.marked(answer(render_chat(done.view, api.results.text(done.view))), done)
 
 
 @blueprint.get("/<job_id>")

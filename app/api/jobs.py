@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from flask import Response, request
 
@@ -13,36 +14,48 @@ from app.errors import Unavailable
 from app.jobs.job import JobView
 from app.jobs.tail import Tail
 from app.services.submit import Order, Submitted
+from cache import directives
 
 REPLAYED = "x-posthouse-replayed"
+CACHE = "x-posthouse-cache"
 
 
-def streamed(
-    api: ApiParts, view: JobView, tail: Tail, renderer: Renderer, *, owner: bool, replayed: bool = False
-) -> Response:
+def streamed(api: ApiParts, view: JobView, tail: Tail, renderer: Renderer, *, owner: bool) -> Response:
     """The job's events as a stream. Closes the tail."""
     needed = StreamParts(api.results, api.cancel, api.closing, api.settings.api.keep_alive_seconds)
-    response = EventStream(needed, view, tail, renderer, Caller(request.environ), owner=owner).response()
-    return marked(response, replayed=replayed)
+    return EventStream(needed, view, tail, renderer, Caller(request.environ), owner=owner).response()
+
+
+def submit_order(api: ApiParts, order: Order) -> Submitted:
+    """Submit and answer at once."""
+    return api.submit.submit(_with_wishes(order))
 
 
 def stream_order(api: ApiParts, order: Order, renderer: Callable[[JobView], Renderer]) -> Response:
     """Submit and stream."""
-    submitted, tail = api.submit.submit_followed(order)
+    submitted, tail = api.submit.submit_followed(_with_wishes(order))
     view = submitted.view
-    return streamed(api, view, tail, renderer(view), owner=True, replayed=submitted.replayed)
+    tail = tail or api.results.open(view, start=0)
+    return marked(streamed(api, view, tail, renderer(view), owner=True), submitted)
 
 
 def await_order(api: ApiParts, order: Order) -> Submitted:
     """Submit and wait for the end, however long it takes. A caller who hangs up cancels the job."""
-    submitted, tail = api.submit.submit_followed(order)
+    submitted, tail = api.submit.submit_followed(_with_wishes(order))
+    if tail is None:
+        return submitted
     with tail:
         try:
             view = await_end(api, submitted.view, tail, seconds=None)
         except (CallerGone, _Restarting):
             api.cancel.hang_up(submitted.view)
             raise
-    return Submitted(view, submitted.replayed)
+    return replace(submitted, view=view)
+
+
+def _with_wishes(order: Order) -> Order:
+    headers = request.headers
+    return replace(order, wishes=directives.parse(headers.get("Cache-Control", ""), headers.get(CACHE, "")))
 
 
 def await_end(api: ApiParts, view: JobView, tail: Tail, *, seconds: float | None) -> JobView:
@@ -62,10 +75,14 @@ def await_end(api: ApiParts, view: JobView, tail: Tail, *, seconds: float | None
     return api.results.wait(view, tail, still_there=still_there, seconds=seconds)
 
 
-def marked(response: Response, *, replayed: bool) -> Response:
-    """Say so where an Idempotency-Key gave an earlier job again."""
-    if replayed:
+def marked(response: Response, submitted: Submitted) -> Response:
+    """Say where the answer comes from: an earlier job of the same Idempotency-Key, the cache, a shared generation."""
+    if submitted.replayed:
         response.headers[REPLAYED] = "true"
+        return response
+    response.headers[CACHE] = submitted.cache
+    if submitted.age is not None:
+        response.headers["Age"] = str(submitted.age)
     return response
 
 

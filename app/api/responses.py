@@ -34,12 +34,12 @@ def create() -> Response:
     if order.stream:
         return jobs.stream_order(api, order, ResponseEvents)
     if order.background:
-        submitted = api.submit.submit(order)
-        return jobs.marked(_shown(api, submitted.view), replayed=submitted.replayed)
+        submitted = jobs.submit_order(api, order)
+        return jobs.marked(_shown(api, submitted.view), submitted)
     done = jobs.await_order(api, order)
     if done.view.status is Status.FAILED:
         raise failure_of(done.view)
-    return jobs.marked(_shown(api, done.view), replayed=done.replayed)
+    return jobs.marked(_shown(api, done.view), done)
 
 
 @blueprint.get("/<job_id>")

@@ -53,6 +53,7 @@ class NewGeneration:
     Attributes:
         cost: in tokens: prompt / 8 + expected output.
         join: digest under which identical requests share it while it is in flight; empty: it is nobody else's.
+        cache: where a good answer is to be kept (see `app.services.cached_answers`), opaque here; empty for nowhere.
     """
 
     id: str
@@ -60,6 +61,7 @@ class NewGeneration:
     cost: float
     revision: str = ""
     join: str = ""
+    cache: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,18 +91,16 @@ class Result:
     usage: Usage
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "usage": self.usage.to_dict(),
+            "tool_calls": self.tool_calls,
+        }
+
     def to_json(self) -> str:
-        return json.dumps(
-            {
-                "text": self.text,
-                "finish_reason": self.finish_reason,
-                "usage": self.usage.to_dict(),
-                "tool_calls": self.tool_calls,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-            allow_nan=False,
-        )
+        return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -125,3 +125,4 @@ class Claim:
     prompt_token_ids: tuple[int, ...]
     resumed: bool
     continuable: bool
+    cache: str = ""

@@ -55,6 +55,7 @@ def generation_fields(job: NewJob, generation: NewGeneration) -> list[str]:
             "model": job.model,
             "revision": generation.revision,
             "request": generation.request.to_json(),
+            "cache": generation.cache,
             "continuable": int(generation.request.continuable),
         }
     )

@@ -89,6 +89,7 @@ class WorkStore:
             prompt_token_ids=tuple(json.loads(reply[8])) if reply[8] else (),
             resumed=bool(int(reply[9])),
             continuable=reply[10] == "1",
+            cache=str(reply[11]),
         )
 
     @staticmethod

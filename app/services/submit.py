@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import structlog
@@ -15,14 +15,17 @@ from app.jobs.store import Accepted, JobStore, SubmitOutcomeUnknown
 from app.jobs.tail import Tail
 from app.jobs.voids import Owed
 from app.services import budget
+from app.services.cached_answers import Answers, Found, Plan
 from app.services.keys import ApiKey
 from app.services.models import Models, OfferedModel
 from app.settings import JobSettings
+from cache.directives import Directives
 
 # Marks a `max_tokens` that nobody asked for: a worker that counts exactly may lower it to what the prompt leaves. No
 # engine's allow-list has it, so none gets it.
 OPEN_BUDGET = "open_budget"
 
+_NO_WISHES = Directives()
 _TIERS = ("flex", "default", "priority")  # from worst to best
 
 _log = structlog.get_logger(__name__)
@@ -44,6 +47,7 @@ class Order:
         budget_param: how the wire spells that budget's field.
         tier: service tier as asked for; the key's cap may lower it.
         echo, input_items: see `NewJob`.
+        wishes: what the caller says about the cache.
     """
 
     kind: Kind
@@ -64,14 +68,33 @@ class Order:
     webhook: Webhook | None = None
     idempotency: Idempotency | None = None
     user: str = ""
+    wishes: Directives = _NO_WISHES
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A kept job as it was at that moment. `replayed`: an Idempotency-Key named a job that was there before."""
+    """A kept job as it was at that moment.
+
+    Attributes:
+        replayed: an Idempotency-Key named a job that was there before.
+        cache: hit, miss, joined or stale; bypass for a request that the cache has nothing to do with.
+        age: seconds since a cached answer was made, None for others.
+    """
 
     view: JobView
     replayed: bool
+    cache: str = "bypass"
+    age: int | None = None
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A checked order about to be kept; `found` is its answer if the cache had it."""
+
+    job: NewJob
+    generation: NewGeneration
+    plan: Plan
+    found: Found | None
 
 
 class Submit:
@@ -91,6 +114,7 @@ class Submit:
         hints: HintPublisher,
         voids: Owed,
         check_url: Callable[[str], object],
+        answers: Answers,
         limits: JobSettings,
     ) -> None:
         self._store = store
@@ -99,33 +123,48 @@ class Submit:
         self._hints = hints
         self._voids = voids
         self._check_url = check_url
+        self._answers = answers
         self._limits = limits
 
     def submit(self, order: Order) -> Submitted:
-        """Keep the job, or raise. Raises what `JobStore.submit` raises, `ModelNotFound`, `ContextLengthExceeded`."""
-        return self._keep(*self._prepare(order))
+        """Keep the job.
 
-    def submit_followed(self, order: Order) -> tuple[Submitted, Tail]:
-        """Like `submit`, with a tail that was opened first, so that no event needs a second look into the log."""
-        job, generation = self._prepare(order)
-        tail = self._feed.open(generation.id, fresh=True)
+        Raises: what `JobStore.submit` does, `ModelNotFound`, `ContextLengthExceeded`, `CacheMiss`.
+        """
+        return self._keep(self._prepare(order))
+
+    def submit_followed(self, order: Order) -> tuple[Submitted, Tail | None]:
+        """Like `submit`, with a tail that was opened first, so that no event needs a second look into the log.
+
+        No tail for an answer from the cache that is not streamed: there is nothing to follow.
+        """
+        ready = self._prepare(order)
+        if ready.found is not None and not order.stream:
+            submitted = self._keep(ready)
+            return submitted, self._feed.open(submitted.view.generation) if submitted.replayed else None
+        tail = self._feed.open(ready.generation.id, fresh=True)
         try:
-            submitted = self._keep(job, generation)
+            submitted = self._keep(ready)
         except BaseException:
             tail.close()
             raise
-        if submitted.replayed:
+        if submitted.view.generation != ready.generation.id or ready.found is not None:
             tail.close()
             tail = self._feed.open(submitted.view.generation)
         return submitted, tail
 
-    def _prepare(self, order: Order) -> tuple[NewJob, NewGeneration]:
+    def _prepare(self, order: Order) -> _Prepared:
         model = self._models.existing(order.model)
         if order.webhook is not None:
             self._check_url(order.webhook.url)
         request, cost = self._request(order, model)
-        generation = NewGeneration(new_generation_id(), request, cost, model.settings.revision)
-        return self._job(order), generation
+        plan = self._answers.plan(
+            tenant=order.key.tenant, model=model, given=order.params, request=request, wishes=order.wishes
+        )
+        generation = NewGeneration(
+            new_generation_id(), request, cost, model.settings.revision, join=plan.join, cache=plan.keep
+        )
+        return _Prepared(self._job(order), generation, plan, self._answers.find(plan))
 
     def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
         tokens = budget.answer_budget(model, order.messages, order.max_tokens, param=order.budget_param)
@@ -159,18 +198,43 @@ class Submit:
             user=order.user,
         )
 
-    def _keep(self, job: NewJob, generation: NewGeneration) -> Submitted:
+    def _keep(self, ready: _Prepared) -> Submitted:
         self._voids.settle()
         try:
-            accepted = self._store.submit(job, generation)
+            accepted = self._accept(ready)
         except SubmitOutcomeUnknown as error:
             self._voids.add(error.job_id)
             raise
         structlog.contextvars.bind_contextvars(job=accepted.job_id)
         if accepted.replayed:
             return Submitted(self._store.existing(accepted.job_id), replayed=True)
-        self._hints.publish_run(job.model, generation.id, accepted.slot)
-        return Submitted(_as_queued(job, accepted), replayed=False)
+        if accepted.joined:
+            return Submitted(self._store.existing(accepted.job_id), replayed=False, cache="joined")
+        if ready.found is not None:
+            view = _as_answered(ready.job, accepted, ready.found)
+            return Submitted(view, replayed=False, cache=ready.found.state, age=ready.found.age)
+        self._hints.publish_run(ready.job.model, ready.generation.id, accepted.slot)
+        cache = "miss" if ready.plan.join else "bypass"
+        return Submitted(_as_queued(ready.job, accepted), replayed=False, cache=cache)
+
+    def _accept(self, ready: _Prepared) -> Accepted:
+        if ready.found is None:
+            return self._store.submit(ready.job, ready.generation)
+        return self._store.submit_answered(ready.job, ready.generation, ready.found.result, cache=ready.found.state)
+
+
+def _as_answered(job: NewJob, accepted: Accepted, found: Found) -> JobView:
+    """A job that was born completed, as a look at its record would show it."""
+    now = accepted.accepted_at
+    return replace(
+        _as_queued(job, accepted),
+        status=Status.COMPLETED,
+        position=None,
+        started_at=now,
+        ended_at=now,
+        result=found.result.to_dict(),
+        cache=found.state,
+    )
 
 
 def _as_queued(job: NewJob, accepted: Accepted) -> JobView:

@@ -5,13 +5,13 @@
 -- Keys: ph:line:<model>*, ph:gen:<id>*, ph:running zset generation -> lease end, ph:instance:<id>,
 --       ph:task:<task> string generation (an hour; lets a revoke find what the task runs), ph:ring:<model>
 -- Returns {} when there is nothing to do, else
---   {gen_id, fence, attempts, seq, now, deadline_at, request, tenant, prompt_ids or '', started_before 0|1, continuable}
+--   {gen_id, fence, attempts, seq, now, deadline_at, request, tenant, prompt_ids or '', started_before 0|1, continuable, cache}
 local model, owner, instance = ARGV[1], ARGV[2], ARGV[3]
 local now = now_ms()
 
 local function claimed(gen_id, fence, attempts, seq, deadline_at, tenant, resumed, continuable)
-  local rest = redis.call('HMGET', gen_key(gen_id), 'request', 'prompt_ids')
-  return { gen_id, fence, attempts, seq, now, deadline_at, rest[1], tenant, rest[2] or '', resumed, continuable }
+  local rest = redis.call('HMGET', gen_key(gen_id), 'request', 'prompt_ids', 'cache')
+  return { gen_id, fence, attempts, seq, now, deadline_at, rest[1], tenant, rest[2] or '', resumed, continuable, rest[3] or '' }
 end
 
 -- The same task asks again because it never heard the reply: the claim stands.
