@@ -18,7 +18,7 @@ _COMMANDS = {
     "worker": ("roles", "One GPU worker and its model instance (Celery)."),
     "webhooks": ("roles", "One worker that delivers webhooks (Celery)."),
     "flower": ("roles", "The operators' window on the queue (Flower)."),
-    "keys": ("keys", "Create, list and revoke API keys."),
+    "keys": ("keys", "Create, list, revoke and rotate API keys."),
 }
 
 

@@ -43,7 +43,7 @@ class Results:
             raise _unknown(job_id)
         self._voids.settle()
         view = self._store.view(job_id)
-        if view is None or view.tenant != key.tenant or (kind is not None and view.kind is not kind):
+        if view is None or not key.sees(view) or (kind is not None and view.kind is not kind):
             raise _unknown(job_id)
         return view
 

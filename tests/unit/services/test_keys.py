@@ -63,3 +63,57 @@ def test_the_development_key_needs_no_record_and_is_off_by_default(client: faker
     assert KeyStore(client, "secret").authenticate("secret") is DEV_KEY
     with pytest.raises(AuthenticationFailed):
         KeyStore(client).authenticate("secret")
+
+
+def test_a_key_keeps_its_limits_and_models(client: fakeredis.FakeRedis) -> None:
+    made, secret = KeyStore(client).create("acme", requests_per_minute=60, tokens_per_minute=9000, models=("a", "b"))
+    found = KeyStore(client).authenticate(secret)
+    assert found == made
+    assert (found.requests_per_minute, found.tokens_per_minute, found.models) == (60, 9000, ("a", "b"))
+    assert (found.may_use("a"), found.may_use("c")) == (True, False)
+
+
+def test_a_record_of_an_older_version_has_no_limits(client: fakeredis.FakeRedis) -> None:
+    _, secret = KeyStore(client).create("acme")
+    (record,) = client.keys("ph:apikey:*")
+    client.hdel(record, "requests_per_minute", "tokens_per_minute", "models", "previous")
+    found = KeyStore(client).authenticate(secret)
+    assert (found.requests_per_minute, found.tokens_per_minute, found.models) == (None, None, ())
+
+
+def test_a_rotated_key_has_a_new_secret_and_the_same_rights(client: fakeredis.FakeRedis) -> None:
+    keys = KeyStore(client)
+    key, old = keys.create("acme", tokens_per_minute=5)
+    new = keys.rotate(key.id)
+    assert new
+    assert keys.authenticate(new) == key
+    with pytest.raises(AuthenticationFailed):
+        KeyStore(client).authenticate(old)
+    assert [k.id for k in keys.list()] == [key.id]
+    assert keys.rotate("key_unknown") is None
+
+
+def test_the_secret_before_works_for_its_grace_and_only_the_last_one(client: fakeredis.FakeRedis) -> None:
+    keys = KeyStore(client)
+    key, first = keys.create("acme")
+    second = keys.rotate(key.id, grace_seconds=3600)
+    assert second
+    assert KeyStore(client).authenticate(first) == KeyStore(client).authenticate(second) == key
+    assert sorted(client.ttl(record) for record in client.keys("ph:apikey:*")) == [-1, 3600]
+    third = keys.rotate(key.id, grace_seconds=3600)
+    assert third
+    with pytest.raises(AuthenticationFailed):
+        KeyStore(client).authenticate(first)
+    assert KeyStore(client).authenticate(second) == KeyStore(client).authenticate(third) == key
+
+
+def test_revoking_ends_the_secret_before_as_well(client: fakeredis.FakeRedis) -> None:
+    keys = KeyStore(client)
+    key, first = keys.create("acme")
+    second = keys.rotate(key.id, grace_seconds=3600)
+    assert second
+    assert keys.revoke(key.id)
+    for secret in (first, second):
+        with pytest.raises(AuthenticationFailed):
+            KeyStore(client).authenticate(secret)
+    assert client.keys("*") == []
