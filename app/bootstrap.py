@@ -24,6 +24,8 @@ from app.services.pool import Pool
 from app.services.results import Results
 from app.services.submit import Submit
 from app.settings import Settings
+from app.tokens.counting import TokenCounts
+from app.tokens.threads import Threads
 from app.webhooks.lookup import SystemLookup
 from app.webhooks.targets import Targets
 from app.webhooks.tenant_secrets import TenantSecrets
@@ -64,7 +66,7 @@ def api_parts(settings: Settings) -> ApiParts:
         pool=pool,
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
-            answers=answers, limits=settings.jobs,
+            answers=answers, limits=settings.jobs, tokens=TokenCounts(Threads()),
         ),
         results=results,
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),

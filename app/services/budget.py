@@ -1,22 +1,39 @@
-"""How long a prompt may be and how much an answer may hold, estimated without a tokenizer.
+"""How long a prompt may be and how much an answer may hold, decided before anything is queued.
 
-Estimates only: the worker counts exactly and refuses what does not fit before it uses a place of its instance.
+Exact where this host can count the model's tokens. Elsewhere from bounds: what surely fits goes on as it is, what
+surely does not is refused, and the rest is marked for the worker, which asks its engine before it uses a place of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.errors import ContextLengthExceeded
 from app.services.models import OfferedModel
 
 _CHARS_PER_TOKEN = 4
-# No tokenizer packs ordinary text this densely, so a longer prompt cannot fit.
-_MOST_CHARS_PER_TOKEN = 64
+# The longest tokens of the large vocabularies are runs of 128 spaces, so a longer prompt cannot fit.
+_MOST_CHARS_PER_TOKEN = 128
 _MESSAGE_OVERHEAD = 8
 # What a chat template may put around a message, a system prompt of its own included.
 _MOST_OVERHEAD = 48
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Tokens of a request.
+
+    Attributes:
+        max_tokens: what the answer may have.
+        prompt_tokens: of the prompt, for the line and the limits; an estimate where nobody has counted.
+        uncounted: the worker has to look whether both fit, because nobody could here.
+    """
+
+    max_tokens: int
+    prompt_tokens: int
+    uncounted: bool = False
 
 
 def prompt_chars(messages: Iterable[Mapping[str, Any]]) -> int:
@@ -29,39 +46,61 @@ def prompt_estimate(messages: list[dict[str, Any]]) -> int:
     return prompt_chars(messages) // _CHARS_PER_TOKEN + _MESSAGE_OVERHEAD * len(messages)
 
 
-def answer_budget(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None, *, param: str) -> int:
-    """The answer's `max_tokens`: what was asked for, else the model's setting, else what the prompt leaves.
+def refuse_hopeless(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None, *, param: str) -> None:
+    """The cheap look before anything is counted: a prompt that no tokenizer could make fit.
 
     Raises:
-        ContextLengthExceeded: it cannot fit whatever the tokenizer says; names the limit, the prompt's least number of
-            tokens and the requested ones.
+        ContextLengthExceeded: see `too_long`.
     """
     limit = model.settings.context_length
     least = max(1, prompt_chars(messages) // _MOST_CHARS_PER_TOKEN)
     if least + (asked or 1) > limit:
-        raise ContextLengthExceeded(_too_long(model.name, limit, least, asked), param=param if least < limit else None)
-    if asked is not None:
-        return asked
-    left = _surely_left(limit, messages)
-    return min(left, model.settings.max_output_tokens or left)
+        raise too_long(limit, least, asked, param=param if least < limit else None, counted=False)
 
 
-def _surely_left(limit: int, messages: list[dict[str, Any]]) -> int:
-    """Tokens that certainly fit behind the prompt, as no tokenizer makes more tokens than bytes.
+def exact_budget(model: OfferedModel, prompt: int, asked: int | None, *, param: str) -> Budget:
+    """The budget behind a prompt of `prompt` tokens: what was asked for, else the model's setting within what is left.
 
-    A prompt that could fill the context at that rate is taken at a usual rate instead, and a quarter of the context is
-    kept free of it.
+    Raises:
+        ContextLengthExceeded: see `too_long`.
     """
-    most = sum(len((m.get("content") or "").encode()) for m in messages) + _MOST_OVERHEAD * len(messages)
-    usual = min(limit - prompt_estimate(messages), limit // 4)
-    return max(1, limit - most, usual)
+    limit = model.settings.context_length
+    if prompt + (asked or 1) > limit:
+        raise too_long(limit, prompt, asked, param=param if prompt < limit else None)
+    left = limit - prompt
+    return Budget(min(left, model.settings.max_output_tokens or left) if asked is None else asked, prompt)
 
 
-def _too_long(model: str, limit: int, least: int, asked: int | None) -> str:
+def estimated_budget(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None) -> Budget:
+    """The budget where nobody could count."""
+    limit = model.settings.context_length
+    prompt = prompt_estimate(messages)
+    # No tokenizer makes more tokens than bytes.
+    surely_left = limit - sum(len((m.get("content") or "").encode()) + _MOST_OVERHEAD for m in messages)
+    if asked is not None:
+        return Budget(asked, prompt, uncounted=asked > surely_left)
+    open_budget = max(1, surely_left, min(limit - prompt, limit // 4))
+    return Budget(min(open_budget, model.settings.max_output_tokens or limit), prompt, uncounted=surely_left < 1)
+
+
+def too_long(
+    limit: int, prompt: int, asked: int | None, *, param: str | None, counted: bool = True
+) -> ContextLengthExceeded:
+    """The error that names the limit, the prompt's tokens and the requested ones.
+
+    Args:
+        limit: tokens of prompt and answer together.
+        prompt: tokens of the prompt.
+        asked: tokens asked for as output, or None.
+        param: the field at fault, in the wire's spelling.
+        counted: whether `prompt` is its exact number or the least that it can be.
+    """
     wanted = "at least 1 token" if asked is None else f"{asked} tokens"
-    return (
-        f"the context of model {model!r} holds {limit} tokens, but the prompt has at least {least} tokens and "
-        f"{wanted} of output are requested; shorten the prompt or lower the budget"
+    has = str(prompt) if counted else f"at least {prompt}"
+    return ContextLengthExceeded(
+        f"the model's context holds {limit} tokens, but the prompt has {has} tokens and {wanted} of output are "
+        "requested; shorten the prompt or lower the budget",
+        param=param,
     )
 
 

@@ -15,15 +15,18 @@ from app.jobs.store import Accepted, JobStore, SubmitOutcomeUnknown
 from app.jobs.tail import Tail
 from app.jobs.voids import Owed
 from app.services import budget
+from app.services.budget import Budget
 from app.services.cached_answers import Answers, Found, Plan
 from app.services.keys import ApiKey
 from app.services.models import Models, OfferedModel
 from app.settings import JobSettings
+from app.tokens.counting import PromptTokens, unknown
 from cache.directives import Directives
 
-# Marks a `max_tokens` that nobody asked for: a worker that counts exactly may lower it to what the prompt leaves. No
-# engine's allow-list has it, so none gets it.
-OPEN_BUDGET = "open_budget"
+# Marks a budget that nobody here could hold against the context: the worker counts the prompt first. "asked" was asked
+# for, so it fits or the job is refused; "open" was not, so it is lowered to what the prompt leaves. No engine's
+# allow-list has the field, so none gets it.
+UNCOUNTED = "uncounted"
 
 _NO_WISHES = Directives()
 _TIERS = ("flex", "default", "priority")  # from worst to best
@@ -103,6 +106,7 @@ class Submit:
     Args:
         check_url: judges a webhook's URL; raises `WebhookUrlForbidden`.
         voids: submits whose outcome is unknown.
+        tokens: counts prompts.
     """
 
     def __init__(
@@ -116,7 +120,9 @@ class Submit:
         check_url: Callable[[str], object],
         answers: Answers,
         limits: JobSettings,
+        tokens: PromptTokens = unknown,
     ) -> None:
+        self._tokens = tokens
         self._store = store
         self._models = models
         self._feed = feed
@@ -167,13 +173,20 @@ class Submit:
         return _Prepared(self._job(order), generation, plan, self._answers.find(plan))
 
     def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
-        tokens = budget.answer_budget(model, order.messages, order.max_tokens, param=order.budget_param)
-        params = {**order.params, "max_tokens": tokens}
-        if order.max_tokens is None:
-            params[OPEN_BUDGET] = True
+        found = self._budget(order, model)
+        params = {**order.params, "max_tokens": found.max_tokens}
+        if found.uncounted:
+            params[UNCOUNTED] = "open" if order.max_tokens is None else "asked"
         request = CanonicalRequest(order.messages, params)
-        prompt = budget.prompt_estimate(order.messages)
-        return request, budget.expected_cost(prompt, tokens, self._models.mean_output(model.name))
+        mean = self._models.mean_output(model.name)
+        return request, budget.expected_cost(found.prompt_tokens, found.max_tokens, mean)
+
+    def _budget(self, order: Order, model: OfferedModel) -> Budget:
+        budget.refuse_hopeless(model, order.messages, order.max_tokens, param=order.budget_param)
+        counted = self._tokens(model.name, model.settings, order.messages, order.params)
+        if counted is None:
+            return budget.estimated_budget(model, order.messages, order.max_tokens)
+        return budget.exact_budget(model, counted, order.max_tokens, param=order.budget_param)
 
     def _job(self, order: Order) -> NewJob:
         limits = self._limits

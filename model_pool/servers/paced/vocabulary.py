@@ -26,6 +26,11 @@ MAX_WORDS = 1_000_000
 _PIECE = re.compile(r"\s{0,64}\S{1,64}|\s{1,64}")
 
 
+def pieces(text: str) -> int:
+    """How many words a text has, each of which is a token as long as the table is not full."""
+    return sum(1 for _ in _PIECE.finditer(text))
+
+
 class UnknownTokenError(Exception):
     """The id stands for nothing in the table; carries the id."""
 

@@ -1,11 +1,18 @@
-"""Estimates of prompts and budgets: what surely does not fit is refused, what nobody asked for fits."""
+"""Budgets: what surely does not fit is refused with the numbers, what nobody asked for is capped to what is left."""
 
 from __future__ import annotations
 
 import pytest
 
 from app.errors import ContextLengthExceeded, QueueUnavailable
-from app.services.budget import answer_budget, expected_cost, prompt_estimate
+from app.services.budget import (
+    Budget,
+    estimated_budget,
+    exact_budget,
+    expected_cost,
+    prompt_estimate,
+    refuse_hopeless,
+)
 from app.services.models import Models, OfferedModel
 from app.settings import ModelSettings
 
@@ -16,30 +23,68 @@ def say(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-def budget(text: str, asked: int | None = None, model: OfferedModel = MODEL) -> int:
-    return answer_budget(model, say(text), asked, param="max_tokens")
+def exact(prompt: int, asked: int | None = None, model: OfferedModel = MODEL) -> Budget:
+    return exact_budget(model, prompt, asked, param="max_tokens")
 
 
-@pytest.mark.parametrize(("text", "asked"), [("hi", 2048), ("hi", 10**9), ("x" * 200_000, None), ("x" * 130_000, 100)])
-def test_what_cannot_fit_is_refused_with_all_numbers(text: str, asked: int | None) -> None:
+@pytest.mark.parametrize(("text", "asked"), [("hi", 2048), ("hi", 10**9), ("x" * 300_000, None), ("x" * 262_000, 100)])
+def test_what_no_tokenizer_could_make_fit_is_refused_uncounted(text: str, asked: int | None) -> None:
+    with pytest.raises(ContextLengthExceeded, match="holds 2048 tokens, but the prompt has at least"):
+        refuse_hopeless(MODEL, say(text), asked, param="max_tokens")
+
+
+def test_what_may_fit_is_left_to_the_count() -> None:
+    refuse_hopeless(MODEL, say("x" * 100_000), 1000, param="max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked", "param", "said"),
+    [
+        (2048, None, None, "the prompt has 2048 tokens and at least 1 token"),
+        (2100, None, None, "the prompt has 2100 tokens"),
+        (2100, 5, None, "5 tokens of output"),
+        (100, 2000, "max_tokens", "the prompt has 100 tokens and 2000 tokens of output"),
+        (100, 10**12, "max_tokens", "1000000000000 tokens"),
+    ],
+)
+def test_a_counted_prompt_that_does_not_fit_is_refused_with_all_numbers(
+    prompt: int, asked: int | None, param: str | None, said: str
+) -> None:
     with pytest.raises(ContextLengthExceeded, match="holds 2048 tokens") as caught:
-        budget(text, asked)
-    assert "at least" in caught.value.message
+        exact(prompt, asked)
+    assert said in caught.value.message
+    assert caught.value.param == param
+
+
+def test_an_open_budget_is_what_the_prompt_leaves() -> None:
+    assert exact(2047) == Budget(1, 2047)
+    assert exact(100) == Budget(1948, 100)
 
 
 def test_a_budget_that_was_asked_for_is_kept() -> None:
-    assert (budget("hi", 2047), budget("hi", 1)) == (2047, 1)
+    assert (exact(48, 2000).max_tokens, exact(48, 1).max_tokens) == (2000, 1)
 
 
-def test_an_open_budget_fits_whatever_the_tokenizer() -> None:
-    for text in ("hi", "驿站" * 50, "x" * 1000):
-        assert budget(text) + len(text.encode()) <= 2048
-    assert 1 <= budget("word " * 1600) <= 2048 // 4
-
-
-def test_an_open_budget_is_the_models_own_where_it_has_one() -> None:
+def test_an_open_budget_is_at_most_the_models_own() -> None:
     model = OfferedModel("m", ModelSettings(context_length=2048, max_output_tokens=100))
-    assert (budget("hi", model=model), budget("hi", 500, model)) == (100, 500)
+    assert [exact(p, model=model).max_tokens for p in (10, 2000)] == [100, 48]
+    assert exact(10, 500, model).max_tokens == 500
+    assert estimated_budget(model, say("hi"), None) == Budget(100, prompt_estimate(say("hi")))
+
+
+def test_without_a_count_what_surely_fits_needs_no_second_look() -> None:
+    for text in ("hi", "驿站" * 50, "x" * 1000):
+        found = estimated_budget(MODEL, say(text), None)
+        assert found.max_tokens + len(text.encode()) <= 2048
+        assert not found.uncounted
+    assert not estimated_budget(MODEL, say("hi"), 1998).uncounted
+
+
+def test_without_a_count_the_worker_looks_at_what_may_not_fit() -> None:
+    found = estimated_budget(MODEL, say("word " * 1600), None)
+    assert found.uncounted
+    assert 1 <= found.max_tokens <= 2048 // 4
+    assert estimated_budget(MODEL, say("hi"), 2000) == Budget(2000, prompt_estimate(say("hi")), uncounted=True)
 
 
 def test_cost_counts_the_prompt_an_eighth_and_the_output_as_far_as_it_is_likely() -> None:

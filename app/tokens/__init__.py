@@ -1,0 +1,1 @@
+"""How many tokens a prompt has, counted in the API with the model's own tokenizer and chat template."""

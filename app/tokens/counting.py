@@ -1,0 +1,121 @@
+"""Prompt tokens of any model that is offered, without holding up anybody else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from app.errors import InvalidRequest
+from app.settings import ModelSettings
+from app.tokens.folder import FolderUnusable, folder_of
+from app.tokens.template import TemplateRefusal, TemplateUnusable
+from app.tokens.threads import Threads
+from app.tokens.tokenizer import Counter, Message, ModelCounter, PacedCounter
+
+# A tokenizer takes about a microsecond for a character: this much is counted sooner than a thread is woken.
+_SHORT_CHARS = 2000
+_AGAIN_SECONDS = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+class PromptTokens(Protocol):
+    """Says how many tokens a prompt has."""
+
+    def __call__(
+        self, model: str, settings: ModelSettings, messages: Sequence[Message], params: Mapping[str, Any]
+    ) -> int | None:
+        """The number, or None where this host cannot count for the model: the worker does it then.
+
+        Raises:
+            InvalidRequest: the model's chat template refuses such a conversation.
+            QueueUnavailable: too many long prompts wait to be counted.
+        """
+        ...
+
+
+class TokenCounts:
+    """Loads each model's tokenizer at its first use; where that fails it is tried again after half a minute.
+
+    Args:
+        load: makes a model's counter (see `counter_for`).
+        monotonic: seconds.
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        load: Callable[[ModelSettings], Counter] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._threads = threads
+        self._load = load or counter_for
+        self._monotonic = monotonic
+        self._counters: dict[str, Counter] = {}
+        self._not_before: dict[str, float] = {}
+
+    def __call__(
+        self, model: str, settings: ModelSettings, messages: Sequence[Message], params: Mapping[str, Any]
+    ) -> int | None:
+        counter = self._counters.get(model) or self._loaded(model, settings)
+        if counter is None:
+            return None
+        try:
+            if _chars(messages) + (_SHORT_CHARS if params.get("tools") else 0) <= _SHORT_CHARS:
+                return counter.count(messages, params)
+            return self._threads.run(lambda: counter.count(messages, params))
+        except TemplateRefusal as error:
+            raise InvalidRequest(f"the chat template of model {model!r} refuses these messages: {error}") from None
+        except TemplateUnusable as error:
+            _log.warning("chat_template_failed", model=model, why=str(error))
+            return None
+
+    def _loaded(self, model: str, settings: ModelSettings) -> Counter | None:
+        now = self._monotonic()
+        if now < self._not_before.get(model, now):
+            return None
+        self._not_before[model] = now + _AGAIN_SECONDS  # first, so that one caller loads for all
+        try:
+            counter = self._threads.run(lambda: self._load(settings))
+        except (FolderUnusable, TemplateUnusable) as error:
+            _log.info("no_tokenizer_here", model=model, why=str(error))
+            return None
+        self._counters[model] = counter
+        return counter
+
+
+def counter_for(settings: ModelSettings) -> Counter:
+    """The counter of a model.
+
+    Raises:
+        FolderUnusable, TemplateUnusable: this host cannot count for it.
+    """
+    if settings.engine == "paced":
+        return PacedCounter()
+    if not settings.path:
+        raise FolderUnusable("the model has no path")
+    folder: Path = folder_of(settings.path, settings.revision)
+    try:
+        return ModelCounter.from_folder(folder)
+    except (FolderUnusable, TemplateUnusable):
+        raise
+    except Exception as error:  # noqa: BLE001 -- tokenizers raises plain Exception for a file that it cannot read
+        raise FolderUnusable(f"tokenizer.json: {type(error).__name__}") from None
+
+
+def unknown(
+    model: str,  # noqa: ARG001 -- the signature is `PromptTokens`
+    settings: ModelSettings,  # noqa: ARG001
+    messages: Sequence[Message],  # noqa: ARG001
+    params: Mapping[str, Any],  # noqa: ARG001
+) -> int | None:
+    """For hosts that count nothing."""
+    return None
+
+
+def _chars(messages: Sequence[Message]) -> int:
+    return sum(len(message.get("content") or "") for message in messages)
