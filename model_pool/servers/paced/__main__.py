@@ -36,7 +36,7 @@ def main() -> None:
     config = EngineConfig(
         options.ttft_ms / 1000, options.tpot_ms / 1000, options.max_concurrency, options.context_length
     )
-    app = PacedServer(PacedEngine(config, vocabulary), vocabulary, options.model).app()
+    app = PacedServer(PacedEngine(config, vocabulary), options.model).app()
     if options.uds is not None:
         options.uds.unlink(missing_ok=True)  # what a killed predecessor left
     structlog.get_logger().info("paced_server_started", model=options.model, uds=str(options.uds), port=options.port)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from model_pool.servers.face import messages
 from model_pool.servers.paced.detokenizer import Detokenizer
-from model_pool.servers.paced.errors import Refused
 from model_pool.servers.paced.vocabulary import BYTES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from model_pool.servers.paced.vocabulary import Vocabulary
 
 END = BYTES
-ROLES = {role: BYTES + 1 + n for n, role in enumerate(("system", "developer", "user", "assistant", "tool"))}
+ROLES = {role: BYTES + 1 + n for n, role in enumerate(messages.ROLES)}
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,14 @@ class Conversation:
     begun: tuple[int, ...]
 
 
-def render(messages: Any, vocabulary: Vocabulary, *, generation_prompt: bool, continue_final: bool) -> list[int]:
+def render(sent: Any, vocabulary: Vocabulary, *, generation_prompt: bool, continue_final: bool) -> list[int]:
     """The prompt's token ids.
 
     Raises:
         Refused: the messages are missing, empty or malformed (400).
     """
-    if not isinstance(messages, list) or not messages:
-        raise Refused(400, "messages must be a list with at least one message", param="messages")
-    if continue_final and generation_prompt:
-        raise Refused(400, "Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
-    ids = [token_id for message in messages for token_id in (*_render_one(message, vocabulary), END)]
+    told = messages.checked(sent, generation_prompt=generation_prompt, continue_final=continue_final)
+    ids = [token_id for message in told for token_id in (*_render_one(message, vocabulary), END)]
     if continue_final:
         ids.pop()
     return [*ids, ROLES["assistant"]] if generation_prompt else ids
@@ -61,20 +58,8 @@ def read_back(ids: Sequence[int], vocabulary: Vocabulary) -> Conversation:
     return Conversation(Detokenizer(vocabulary).text(question), tuple(begun))
 
 
-def _render_one(message: Any, vocabulary: Vocabulary) -> list[int]:
-    role = message.get("role") if isinstance(message, dict) else None
-    if role not in ROLES:
-        raise Refused(400, f"a message's role must be one of {', '.join(ROLES)}", param="messages")
-    return [ROLES[role], *vocabulary.encode(_text(message.get("content")))]
-
-
-def _text(content: Any) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    parts = content if isinstance(content, list) else [content]
-    if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
-        raise Refused(400, "content must be text or a list of text parts", param="messages")
-    return "".join(part["text"] for part in parts)
+def _render_one(message: dict[str, Any], vocabulary: Vocabulary) -> list[int]:
+    return [ROLES[message["role"]], *vocabulary.encode(message["content"])]
 
 
 def _last(ids: Sequence[int], wanted: int) -> int | None:

@@ -24,7 +24,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from model_pool.servers.paced.errors import Refused
+from model_pool.servers.face.errors import Refused
 
 # Lazy, but up to the last brace of a run: text may be JSON.
 _BLOCK = re.compile(r"\s*\{\{(.*?)\}\}(?!\})\s*", re.DOTALL)

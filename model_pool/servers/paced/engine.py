@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from model_pool.servers.face.errors import Refused
+from model_pool.servers.face.slots import Slots
+from model_pool.servers.face.speaker import Delta, Speaker
 from model_pool.servers.paced import answer as answers
 from model_pool.servers.paced import chat, faults
-from model_pool.servers.paced.errors import BrokenOff, Refused
+from model_pool.servers.paced.detokenizer import Detokenizer
+from model_pool.servers.paced.errors import BrokenOff
 from model_pool.servers.paced.pace import paced
-from model_pool.servers.paced.speaker import Delta, Speaker
+from model_pool.servers.paced.tokenizer import WordTokenizer
 from model_pool.servers.paced.vocabulary import UnknownTokenError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from model_pool.servers.face.ask import Ask
+    from model_pool.servers.face.tokenizer import Tokenizer
     from model_pool.servers.paced.answer import Answer
-    from model_pool.servers.paced.ask import Ask
     from model_pool.servers.paced.directives import Directives
     from model_pool.servers.paced.vocabulary import Vocabulary
 
 _SERVER_ERROR = 500
-
-
-@dataclass
-class Counts:
-    """Generations since the process began; probes and refused requests are none."""
-
-    started: int = 0
-    finished: int = 0
-    aborted: int = 0
-    failed: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """The body of `/stats`; what has not ended in one of the three ways is in flight."""
-        return {**asdict(self), "in_flight": self.started - self.finished - self.aborted - self.failed}
 
 
 @dataclass(frozen=True)
@@ -54,9 +43,10 @@ class PacedEngine:
 
     def __init__(self, config: EngineConfig, vocabulary: Vocabulary) -> None:
         self.config = config
-        self.counts = Counts()
+        self.tokenizer: Tokenizer = WordTokenizer(vocabulary)
+        self.context_length = config.context_length
+        self.slots = Slots(config.max_concurrency)
         self._vocabulary = vocabulary
-        self._slots = asyncio.Semaphore(config.max_concurrency)
         self._broken = False
 
     def plan(self, ask: Ask) -> Answer:
@@ -76,22 +66,6 @@ class PacedEngine:
             raise Refused(answer.directives.fail, "refused as the prompt directs")
         return answer
 
-    @asynccontextmanager
-    async def slot(self, *, counted: bool) -> AsyncIterator[None]:
-        """Count a generation and hold a sequence slot for it."""
-        counts = self.counts if counted else Counts()
-        counts.started += 1
-        try:
-            async with self._slots:
-                yield
-        except (asyncio.CancelledError, ConnectionError):  # the caller has gone
-            counts.aborted += 1
-            raise
-        except BaseException:
-            counts.failed += 1
-            raise
-        counts.finished += 1
-
     def fail_if_directed(self, said: Directives) -> None:
         """Stage the faults that show before the first byte of an answer; `{{crash}}` ends the process here.
 
@@ -108,17 +82,19 @@ class PacedEngine:
         if said.fail is not None:
             raise Refused(said.fail, "failed as the prompt directs")
 
-    async def deltas(self, ask: Ask, answer: Answer) -> AsyncIterator[list[Delta]]:
+    async def deltas(self, ask: Ask, plan: Answer) -> AsyncIterator[list[Delta]]:
         """The answer, in lists of what is due at the same moment; the last delta has a finish reason.
 
         Raises:
             BrokenOff: the stream is to be cut here.
         """
-        said = answer.directives
+        answer, said = plan, plan.directives
         await faults.stand_still(said)
         tokens = answer.token_ids[: ask.budget]
         ends = "length" if said.length or len(tokens) < len(answer.token_ids) else "stop"
-        speaker = Speaker(ask, self._vocabulary, answer.begun, len(tokens), ends)
+        decoder = Detokenizer(self._vocabulary)
+        decoder.text(answer.begun)  # half a character at its end is completed
+        speaker = Speaker(ask, decoder, len(tokens), ends)
         breaks_at = answer.breaks_at if answer.breaks_at is not None and answer.breaks_at < len(tokens) else None
         async for due in paced(tokens[:breaks_at], *self._pace(said)):
             deltas = speaker.say(due)

@@ -1,35 +1,6 @@
-"""What a request to the paced server can end as, other than an answer."""
+"""How an answer of the paced server can end, other than by its end or by a refusal."""
 
 from __future__ import annotations
-
-from http import HTTPStatus
-from typing import Any
-
-# vLLM's names for error types (`serve/exception_handling/error_response.py`); all others are the status' phrase.
-_TYPES = {400: "BadRequestError", 404: "NotFoundError", 422: "UnprocessableEntityError", 503: "ServiceUnavailableError"}
-
-
-class Refused(Exception):
-    """The request gets an HTTP error with vLLM's error object.
-
-    Args:
-        status: HTTP status, 400 to 599.
-        message: what is wrong.
-        param: the field at fault, or None.
-    """
-
-    def __init__(self, status: int, message: str, *, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.param = param
-
-    def body(self) -> dict[str, Any]:
-        """The JSON body: `{"error": {"message", "type", "param", "code"}}`, `code` being the status."""
-        kind = _TYPES.get(self.status) or (
-            "InternalServerError" if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "BadRequestError"
-        )
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.status}}
 
 
 class BrokenOff(Exception):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from model_pool.servers.face.stops import StopWatch
 from model_pool.servers.paced.answer import plan
 from model_pool.servers.paced.chat import Conversation
-from model_pool.servers.paced.detokenizer import Detokenizer, StopWatch
+from model_pool.servers.paced.detokenizer import Detokenizer
 from model_pool.servers.paced.vocabulary import FIRST_WORD, UnknownTokenError, Vocabulary
 
 SAME_TABLE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

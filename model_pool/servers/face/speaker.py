@@ -1,16 +1,16 @@
-"""From the tokens that are due to the deltas of a stream."""
+"""From the tokens of an answer to the deltas of its stream."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from model_pool.servers.paced.detokenizer import Detokenizer, StopWatch
+from model_pool.servers.face.stops import StopWatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from model_pool.servers.paced.ask import Ask
-    from model_pool.servers.paced.vocabulary import Vocabulary
+    from model_pool.servers.face.ask import Ask
+    from model_pool.servers.face.tokenizer import Decoder
 
 
 class Delta(NamedTuple):
@@ -27,15 +27,13 @@ class Speaker:
 
     Args:
         ask: the request, for its stop strings.
-        vocabulary: the shared table of words.
-        begun: ids of the answer's part that somebody has sent before: half a character at its end is completed.
-        total: how many tokens will be said, unless a stop string ends the answer before.
+        decoder: what has been fed with the part of the answer that somebody has sent before, if any.
+        total: how many tokens will be said at the most.
         finish_reason: why the answer ends after `total` tokens.
     """
 
-    def __init__(self, ask: Ask, vocabulary: Vocabulary, begun: Sequence[int], total: int, finish_reason: str) -> None:
-        self._text_of = Detokenizer(vocabulary)
-        self._text_of.text(begun)
+    def __init__(self, ask: Ask, decoder: Decoder, total: int, finish_reason: str) -> None:
+        self._decoder = decoder
         self._watch = StopWatch(ask.stops, include=ask.include_stop) if ask.stops else None
         self._left = total
         self.finish_reason = finish_reason
@@ -49,9 +47,14 @@ class Speaker:
                 break
         return deltas
 
+    def end(self, token_ids: Sequence[int], finish_reason: str) -> Delta:
+        """The last delta of an answer that the model ended itself, by tokens without a text."""
+        text = self._watch.take(finished=True) if self._watch is not None else ""
+        return Delta(text, tuple(token_ids), finish_reason)
+
     def _say_one(self, token_id: int) -> Delta:
         self._left -= 1
-        text = self._text_of.step(token_id)
+        text = self._decoder.step(token_id)
         last = self.finish_reason if self._left == 0 else None
         if self._watch is None:
             return Delta(text, (token_id,), last)

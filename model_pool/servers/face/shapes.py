@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from model_pool.servers.paced.ask import Ask
-    from model_pool.servers.paced.speaker import Delta
+    from model_pool.servers.face.ask import Ask
+    from model_pool.servers.face.speaker import Delta
 
 
 def _dump(value: Any) -> bytes:

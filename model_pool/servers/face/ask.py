@@ -1,17 +1,18 @@
-"""A generation request as the paced server understands it: the two endpoints' bodies, checked as vLLM checks them."""
+"""A generation request as our own servers understand it: the two endpoints' bodies, checked as vLLM checks them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from model_pool.servers.paced import chat
-from model_pool.servers.paced.errors import Refused
+from model_pool.servers.face import sampling
+from model_pool.servers.face.errors import Refused
+from model_pool.servers.face.sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from model_pool.servers.paced.vocabulary import Vocabulary
+    from model_pool.servers.face.tokenizer import Tokenizer
 
 _COMPLETION_BUDGET = 16  # what /v1/completions gives when nobody asks for more
 
@@ -25,23 +26,23 @@ class Ask:
 
     prompt_ids: tuple[int, ...]
     budget: int | None
-    stream: bool
-    include_usage: bool
-    token_ids: bool
-    stops: tuple[str, ...]
-    include_stop: bool
-    ignore_eos: bool
+    stream: bool = False
+    include_usage: bool = False
+    token_ids: bool = False
+    stops: tuple[str, ...] = ()
+    include_stop: bool = False
+    ignore_eos: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
 
 
-def from_chat(body: Mapping[str, Any], vocabulary: Vocabulary) -> Ask:
+def from_chat(body: Mapping[str, Any], tokenizer: Tokenizer) -> Ask:
     """The body of `/v1/chat/completions`.
 
     Raises:
         Refused: a field is missing or wrong (400).
     """
-    prompt = chat.render(
+    prompt = tokenizer.render(
         body.get("messages"),
-        vocabulary,
         generation_prompt=bool(body.get("add_generation_prompt", not body.get("continue_final_message"))),
         continue_final=bool(body.get("continue_final_message")),
     )
@@ -49,17 +50,17 @@ def from_chat(body: Mapping[str, Any], vocabulary: Vocabulary) -> Ask:
     return _ask(body, prompt, budget if budget is not None else _natural(body, "max_tokens"))
 
 
-def from_completion(body: Mapping[str, Any], vocabulary: Vocabulary) -> Ask:
+def from_completion(body: Mapping[str, Any], tokenizer: Tokenizer) -> Ask:
     """The body of `/v1/completions`; the prompt is text, token ids, or a list with one of them.
 
     Raises:
         Refused: a field is missing or wrong (400).
     """
     budget = _natural(body, "max_tokens")
-    return _ask(body, prompt_ids(body.get("prompt"), vocabulary), _COMPLETION_BUDGET if budget is None else budget)
+    return _ask(body, prompt_ids(body.get("prompt"), tokenizer), _COMPLETION_BUDGET if budget is None else budget)
 
 
-def prompt_ids(prompt: Any, vocabulary: Vocabulary) -> list[int]:
+def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> list[int]:
     """The token ids of a completion's prompt.
 
     Raises:
@@ -68,7 +69,7 @@ def prompt_ids(prompt: Any, vocabulary: Vocabulary) -> list[int]:
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
         prompt = prompt[0]
     if isinstance(prompt, str):
-        return vocabulary.encode(prompt)
+        return tokenizer.encode(prompt)
     if isinstance(prompt, list) and prompt and all(type(token_id) is int and token_id >= 0 for token_id in prompt):
         return prompt
     raise Refused(400, "prompt must be text or a list of token ids, and one prompt only", param="prompt")
@@ -76,7 +77,7 @@ def prompt_ids(prompt: Any, vocabulary: Vocabulary) -> list[int]:
 
 def _ask(body: Mapping[str, Any], prompt: list[int], budget: int | None) -> Ask:
     if body.get("n") not in (None, 1):
-        raise Refused(400, "the paced server gives one choice only", param="n")
+        raise Refused(400, "this server gives one choice only", param="n")
     return Ask(
         prompt_ids=tuple(prompt),
         budget=budget,
@@ -86,6 +87,7 @@ def _ask(body: Mapping[str, Any], prompt: list[int], budget: int | None) -> Ask:
         stops=_stops(body.get("stop")),
         include_stop=bool(body.get("include_stop_str_in_output")),
         ignore_eos=bool(body.get("ignore_eos")),
+        sampling=sampling.from_body(body),
     )
 
 
@@ -96,8 +98,8 @@ def _stops(stop: Any) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _natural(body: Mapping[str, Any], field: str) -> int | None:
-    value = body.get(field)
+def _natural(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
     if value is not None and (type(value) is not int or value < 1):
-        raise Refused(400, f"{field} must be at least 1, got {value}.", param=field)
+        raise Refused(400, f"{name} must be at least 1, got {value}.", param=name)
     return value
