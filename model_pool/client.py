@@ -122,6 +122,19 @@ class EngineClient:
             raise failure_of(status, answer)
         return tuple(card["id"] for card in answer["data"])
 
+    async def count(self, request: EngineRequest) -> int | None:
+        """Tokens of a request's prompt, None where the server does not say. Uses no sequence of the engine.
+
+        Raises:
+            EngineFailure: nothing has come within 5 seconds.
+        """
+        body = {"model": self._model, "messages": list(request.messages), "add_generation_prompt": True}
+        if request.params.get("tools"):
+            body["tools"] = request.params["tools"]
+        status, answer = await self._transport.ask("POST", "/tokenize", _ASK_SECONDS, body=body)
+        count = answer.get("count") if status == OK and isinstance(answer, dict) else None
+        return count if isinstance(count, int) else None
+
     async def stats(self) -> Stats | None:
         """What the server counts of its generations, None when it counts nothing.
 

@@ -13,7 +13,10 @@ from typing import Any
 from app.jobs import events
 from app.jobs.generation import Claim, Result, Usage
 from app.jobs.work import Verdict
+from app.services import budget
+from app.services.submit import UNCOUNTED
 from model_pool import exchange
+from model_pool.errors import EngineRefused
 from workers.assembly import Assembler, Piece
 
 # vLLM's text lags its ids by a stop string's length unless the string is left in; trimming is ours.
@@ -55,6 +58,7 @@ class Attempt:
         stop = params.get("stop") or []
         self._assembler = Assembler([stop] if isinstance(stop, str) else stop)
         self._budget = int(params["max_tokens"])
+        self._uncounted = str(params.get(UNCOUNTED, ""))
         self._opened = earlier.opened
         self._text = [earlier.text] if earlier.text else []
         self._made = 0  # tokens of this attempt
@@ -68,6 +72,27 @@ class Attempt:
     def left(self) -> int:
         """Tokens that this attempt may still emit."""
         return self._budget - len(self._earlier.token_ids)
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether nobody has held prompt and budget against the context yet."""
+        return bool(self._uncounted)
+
+    def fit(self, prompt: int, limit: int) -> None:
+        """Hold a prompt of `prompt` tokens and the budget against a context of `limit`; once.
+
+        vLLM shortens an answer that does not fit without a word, so what was asked for is refused here; a budget that
+        nobody asked for becomes what is left.
+
+        Raises:
+            EngineRefused: `context_length_exceeded`, with the numbers.
+        """
+        asked = self._budget if self._uncounted == "asked" else None
+        self._uncounted = ""
+        if prompt + (asked or 1) > limit:
+            message = budget.too_long(limit, prompt, asked, param=None).message
+            raise EngineRefused(message, status=400, code="context_length_exceeded")
+        self._budget = min(self._budget, limit - prompt)
 
     def request(self, model: str, fields: frozenset[str], salt: str | None) -> exchange.EngineRequest:
         """What to ask the engine; `fields` is its written allow-list."""

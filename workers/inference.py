@@ -24,6 +24,7 @@ from app.jobs.generation import Claim, Usage
 from app.jobs.work import Verdict, WorkStore
 from app.redis import REDIS_AWAY
 from model_pool.errors import EngineFailure, EngineOutOfMemory, EngineRefused, EngineServerError, EngineUnreachable
+from model_pool.exchange import EngineRequest
 from workers.attempt import Attempt, Earlier
 from workers.flusher import Flusher
 from workers.run import Run
@@ -44,12 +45,13 @@ class Horse(Suspect, Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds, and the number of the attempt that is the last."""
+    """Seconds, the number of the attempt that is the last, and tokens of prompt and answer together."""
 
     longest_run: float
     first_token: float
     between_tokens: float
     max_attempts: int
+    context_length: int
 
 
 @dataclass
@@ -186,8 +188,11 @@ class Inference:
         if attempt.left <= 0:
             attempt.exhausted()
             return
-        self.counts.started += 1
         request = attempt.request(self._model, self._fields, self._salt(run.claim.tenant))
+        if attempt.uncounted:
+            await self._hold_against_context(run, attempt, request)
+            request = attempt.request(self._model, self._fields, self._salt(run.claim.tenant))
+        self.counts.started += 1
         limits = self._limits
         stream = self._horse.client.stream(
             request, first_token_timeout=limits.first_token, token_timeout=limits.between_tokens
@@ -197,6 +202,8 @@ class Inference:
             async for chunk in chunks:
                 self._horse.token_seen()
                 self.counts.tokens += len(chunk.token_ids)
+                if chunk.prompt_token_ids and attempt.uncounted:
+                    attempt.fit(len(chunk.prompt_token_ids), limits.context_length)
                 shown = attempt.take(chunk)
                 run.prompt_ids = attempt.prompt_ids
                 if shown:
@@ -206,6 +213,12 @@ class Inference:
                         self._flusher.hurry()
                 if attempt.stopped:
                     return
+
+    async def _hold_against_context(self, run: Run, attempt: Attempt, request: EngineRequest) -> None:
+        """Count the prompt where the API could not, before it takes a place of the instance."""
+        prompt = len(run.claim.prompt_token_ids) or await self._horse.client.count(request)
+        if prompt is not None:
+            attempt.fit(prompt, self._limits.context_length)
 
     def _salt_of(self, tenant: str) -> str:
         return hmac.new(self._salt_key, tenant.encode(), hashlib.sha256).hexdigest()

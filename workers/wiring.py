@@ -112,6 +112,7 @@ def gpu_worker(
             first_token=jobs.first_token_stall_seconds,
             between_tokens=jobs.token_stall_seconds,
             max_attempts=jobs.max_attempts,
+            context_length=spec.model.context_length,
         ),
         salt_key=_salt_key(settings),
         on_requeued=_in_background(hints.publish_run),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from app.jobs import events
 from app.jobs.generation import CanonicalRequest, Claim
+from model_pool.errors import EngineRefused
 from model_pool.exchange import Chunk, Usage
 from workers.attempt import Attempt, Earlier
 
@@ -99,3 +102,26 @@ def test_streamed_pieces_of_a_tool_call_become_one_call() -> None:
         attempt.take(Chunk(tool_calls=(delta,)))
     [call] = json.loads(attempt.verdict().result)["tool_calls"]
     assert call == {"type": "function", "id": "c1", "function": {"name": "f", "arguments": '{"a":1}'}}
+
+
+@pytest.mark.parametrize(("prompt", "budget"), [(100, 100), (101, 20)])
+def test_an_asked_budget_that_does_not_fit_is_refused_with_the_numbers(prompt: int, budget: int) -> None:
+    attempt = Attempt(claim(max_tokens=budget, uncounted="asked"), Earlier())
+    with pytest.raises(EngineRefused, match=f"holds 120 tokens, but the prompt has {prompt} tokens and {budget}") as no:
+        attempt.fit(prompt, 120)
+    assert no.value.code == "context_length_exceeded"
+
+
+def test_an_asked_budget_that_fits_is_kept() -> None:
+    attempt = Attempt(claim(max_tokens=20, uncounted="asked"), Earlier())
+    attempt.fit(100, 120)
+    assert (attempt.left, attempt.uncounted) == (20, False)
+
+
+def test_an_open_budget_is_lowered_to_what_is_left() -> None:
+    attempt = Attempt(claim(max_tokens=60, uncounted="open"), Earlier())
+    assert attempt.uncounted
+    attempt.fit(119, 120)
+    assert attempt.left == 1
+    with pytest.raises(EngineRefused, match="the prompt has 120 tokens and at least 1 token"):
+        Attempt(claim(max_tokens=60, uncounted="open"), Earlier()).fit(120, 120)
