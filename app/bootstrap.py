@@ -18,7 +18,9 @@ from app.jobs.voids import Owed
 from app.queueing import Hints, create_celery
 from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
+from app.services.conversation import Conversation
 from app.services.keys import KeyStore
+from app.services.listing import Listing
 from app.services.models import Models
 from app.services.pool import Pool
 from app.services.results import Results
@@ -70,6 +72,8 @@ def api_parts(settings: Settings) -> ApiParts:
         ),
         results=results,
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),
+        conversation=Conversation(store, results),
+        listing=Listing(store),
         webhook_secret=TenantSecrets(client, settings.secret_key.get_secret_value()).get_or_create,
         closing=Closing(settings.api.graceful_seconds),
     )  # fmt: skip

@@ -5,12 +5,24 @@ from __future__ import annotations
 from flask import Flask
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from app.api import admin_pool, chat, error_handler, health, metrics, models, observing, responses, webhook_secret
+from app.api import (
+    admin_pool,
+    chat,
+    error_handler,
+    health,
+    metrics,
+    models,
+    observing,
+    response_lists,
+    responses,
+    webhook_secret,
+)
 from app.api.measures import Measures
 from app.api.parts import EXTENSION, ApiParts
 
 _BLUEPRINTS = (
     responses.blueprint,
+    response_lists.blueprint,
     chat.blueprint,
     models.blueprint,
     webhook_secret.blueprint,

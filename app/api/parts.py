@@ -13,7 +13,9 @@ from app.jobs.feed import Feed
 from app.jobs.store import JobStore
 from app.jobs.voids import Owed
 from app.services.cancel import Cancel
+from app.services.conversation import Conversation
 from app.services.keys import KeyStore
+from app.services.listing import Listing
 from app.services.models import Models
 from app.services.pool import Pool
 from app.services.results import Results
@@ -42,6 +44,8 @@ class ApiParts:
     submit: Submit
     results: Results
     cancel: Cancel
+    conversation: Conversation
+    listing: Listing
     webhook_secret: Callable[[str], str]
     closing: Closing
 

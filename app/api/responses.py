@@ -30,7 +30,7 @@ _LONGEST_WAIT = 60
 def create() -> Response:
     api = parts()
     body = json_object()
-    order = responses_order(body, caller_key(), api.models, idempotency_of(body))
+    order = responses_order(body, caller_key(), api.models, idempotency_of(body), api.conversation.until)
     if order.stream:
         return jobs.stream_order(api, order, ResponseEvents)
     if order.background:
@@ -59,6 +59,14 @@ def read(job_id: str) -> Response:
 def cancel(job_id: str) -> Response:
     api = parts()
     return _shown(api, api.cancel.cancel(job_id, caller_key(), Kind.RESPONSE))
+
+
+@blueprint.delete("/<job_id>")
+def delete(job_id: str) -> Response:
+    api = parts()
+    view = api.results.view(job_id, caller_key(), Kind.RESPONSE)
+    api.store.delete(view.id)
+    return answer({"id": view.id, "object": "response.deleted", "deleted": True})
 
 
 def _shown(api: ApiParts, view: JobView) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -19,6 +20,7 @@ from app.services.submit import Order
 
 _ITEM_FIELDS = ("type", "role", "content", "name", "id", "status", "phase")
 
+Earlier = Callable[[str, ApiKey], list[dict[str, Any]]]
 TerminalEvent = Literal["response.completed", "response.failed", "response.cancelled", "response.incomplete"]
 
 
@@ -44,8 +46,10 @@ class ResponsesRequest(CommonRequest):
     webhook: WebhookRequest | None = None
 
 
-def responses_order(body: dict[str, Any], key: ApiKey, models: Models, idempotency: Idempotency | None) -> Order:
-    """Check a body and say what it asks for.
+def responses_order(
+    body: dict[str, Any], key: ApiKey, models: Models, idempotency: Idempotency | None, earlier: Earlier
+) -> Order:
+    """Check a body and say what it asks for. `earlier` gives what was said up to an earlier response.
 
     Raises:
         InvalidRequest, UnsupportedContent, ModelNotFound: naming the field at fault.
@@ -55,13 +59,14 @@ def responses_order(body: dict[str, Any], key: ApiKey, models: Models, idempoten
     _refuse_what_is_not_offered(asked)
     turns = _turns(asked.input, model.name)
     content.check_says_something(turns, "input")
+    before = earlier(asked.previous_response_id, key) if asked.previous_response_id is not None else []
     params = _params(asked)
     check_params(params, model.name, model.settings)
     return Order(
         kind=Kind.RESPONSE,
         key=key,
         model=model.name,
-        messages=[*_instructions(asked), *turns],
+        messages=[*_instructions(asked), *before, *turns],
         params={**params, **benchmark_params(asked, key)},
         max_tokens=asked.max_output_tokens,
         budget_param="max_output_tokens",
@@ -82,11 +87,6 @@ def responses_order(body: dict[str, Any], key: ApiKey, models: Models, idempoten
 def _refuse_what_is_not_offered(asked: ResponsesRequest) -> None:
     if asked.tools:
         raise InvalidRequest("tools: function tools are not offered here", param="tools")
-    if asked.previous_response_id is not None:
-        raise InvalidRequest(
-            "previous_response_id: conversations are not kept here; send the earlier messages in `input`",
-            param="previous_response_id",
-        )
 
 
 def _turns(given: str | list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
@@ -127,7 +127,14 @@ def _input_item(turn: dict[str, Any]) -> dict[str, Any]:
 
 def _echo(asked: ResponsesRequest) -> dict[str, Any]:
     """The request's fields that the response object shows again."""
-    names = ("instructions", "max_output_tokens", "user", "safety_identifier", "prompt_cache_key")
+    names = (
+        "instructions",
+        "previous_response_id",
+        "max_output_tokens",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+    )
     text = asked.text.model_dump(by_alias=True, exclude_none=True) if asked.text else {}
     return {
         **{name: getattr(asked, name) for name in names},

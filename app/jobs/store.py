@@ -7,7 +7,7 @@ Redis errors come out as `app.redis_errors` translates them. A submit whose repl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from app.errors import (
 )
 from app.jobs import events
 from app.jobs.clock import RedisClock
-from app.jobs.generation import NewGeneration, Result
+from app.jobs.generation import CanonicalRequest, NewGeneration, Result
 from app.jobs.job import JobView, NewJob, Status
 from app.jobs.records import generation_fields, job_fields, view_from
 from app.lua import ScriptBook, Scripts
@@ -183,6 +183,36 @@ class JobStore:
         """End a job as cancelled; False when it had ended (or is gone) already."""
         with translated():
             return bool(self._scripts.call("leave", job_id, Status.CANCELLED.value, code, message) == "ended")
+
+    def delete(self, job_id: str) -> bool:
+        """End the job if it runs, and forget it; False when there is none."""
+        with translated():
+            return bool(self._scripts.call("delete", job_id))
+
+    def request(self, generation: str) -> CanonicalRequest | None:
+        """What the engine was asked, or None when the generation is no longer kept."""
+        with translated():
+            text: Any = self._client.hget(f"ph:gen:{generation}", "request")
+        return CanonicalRequest.from_json(text) if text else None
+
+    def page_of_jobs(self, tenant: str, *, before: str | None, count: int) -> list[str] | None:
+        """Ids of a tenant's jobs, newest first, those older than job `before`; None when that one is not listed.
+
+        Ids of jobs that are no longer kept may be among them; see `drop_listed`.
+        """
+        key = f"ph:tenant:{tenant}:jobs"
+        with translated():
+            rank: Any = -1 if before is None else self._client.zrevrank(key, before)
+            if rank is None:
+                return None
+            found: Any = self._client.zrevrange(key, rank + 1, rank + count)
+        return [str(job_id) for job_id in found]
+
+    def drop_listed(self, tenant: str, gone: Sequence[str]) -> None:
+        """Take ids of jobs that are no longer kept out of the tenant's list."""
+        if gone:
+            with translated():
+                self._client.zrem(f"ph:tenant:{tenant}:jobs", *gone)
 
     def void(self, job_id: str) -> None:
         """Make sure that a submit with an unknown outcome never runs. Safe to repeat."""

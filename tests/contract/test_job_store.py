@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from app.errors import IdempotencyConflict, JobNotFound, QueueFull
+from app.errors import IdempotencyConflict, IdempotencyExpired, JobNotFound, QueueFull
 from app.jobs import events
 from app.jobs.generation import Result, Usage
 from app.jobs.job import Idempotency, Status, Webhook
@@ -360,3 +360,42 @@ def test_a_cached_answer_is_a_job_that_is_born_completed_with_a_log_of_its_own(b
     assert books.client.zrange("ph:outbox", 0, -1) == [f"job:{job.id}"]
     assert claim(books) == []
     assert not {k for k in books.client.keys("ph:gen:*") + books.client.keys("ph:job:*") if books.client.ttl(k) < 0}
+
+
+def test_a_deleted_job_is_gone_with_everything_that_was_only_its_own(books: Books) -> None:
+    kept, gone = letter(), letter(idempotency=Idempotency("key", "body"))
+    books.store.submit(*kept)
+    books.store.submit(*gone)
+    assert books.store.delete(gone[0].id) is True
+    assert books.store.delete(gone[0].id) is False
+    assert books.store.view(gone[0].id) is None
+    assert not books.client.keys(f"ph:gen:{gone[1].id}*")
+    assert books.store.page_of_jobs("t", before=None, count=10) == [kept[0].id]
+    with pytest.raises(IdempotencyExpired):
+        books.store.submit(*letter(idempotency=Idempotency("key", "body")))
+
+
+def test_deleting_a_running_job_stops_its_run_and_a_shared_generation_outlives_it(books: Books) -> None:
+    first, second = joining(), joining()
+    books.store.submit(*first)
+    books.store.submit(*second)
+    held = claim(books)
+    books.store.delete(first[0].id)
+    commit(books, held)
+    assert books.store.existing(second[0].id).status is Status.COMPLETED
+    books.store.delete(second[0].id)
+    assert not books.client.keys(f"ph:gen:{first[1].id}*")
+
+
+def test_a_tenants_jobs_are_listed_newest_first_in_pages(books: Books) -> None:
+    jobs = [letter(tenant="lister") for _ in range(5)]
+    for number, each in enumerate(jobs):
+        books.store.submit(*each)
+        books.client.zadd("ph:tenant:lister:jobs", {each[0].id: number})
+    books.store.submit(*letter(tenant="another"))
+    newest_first = [job.id for job, _ in reversed(jobs)]
+    page = books.store.page_of_jobs("lister", before=None, count=3)
+    assert page == newest_first[:3]
+    assert books.store.page_of_jobs("lister", before=page[-1], count=3) == newest_first[3:]
+    assert books.store.page_of_jobs("lister", before="resp_unknown", count=3) is None
+    assert books.client.pttl("ph:tenant:lister:jobs") > 0

@@ -3,12 +3,13 @@
 -- tombstone stops one that is still on its way.
 --
 -- ARGV[1] job_id   ARGV[2] tombstone's life in ms
--- Keys: ph:void:<job>, ph:job:<id>, ph:gen:<id>*, ph:line:<model>*, ph:deadlines, ph:running
+-- Keys: ph:void:<job>, ph:job:<id>, ph:gen:<id>*, ph:line:<model>*, ph:deadlines, ph:running, ph:tenant:<tenant>:jobs
 -- Returns 'voided' | 'absent'
 redis.call('SET', 'ph:void:' .. ARGV[1], '1', 'PX', ARGV[2])
 local idem = redis.call('HMGET', job_key(ARGV[1]), 'tenant', 'idem')
 redis.call('HSET', job_key(ARGV[1]), 'webhook_url', '')
 local outcome = leave_generation(ARGV[1], 'cancelled', 'voided', 'the submit was answered with an error', now_ms())
 redis.call('DEL', job_key(ARGV[1]))
+if idem[1] then redis.call('ZREM', tenant_jobs_key(idem[1]), ARGV[1]) end
 if idem[1] and idem[2] and idem[2] ~= '' then redis.call('DEL', 'ph:idem:' .. idem[1] .. ':' .. idem[2]) end
 return outcome == 'gone' and 'absent' or 'voided'

@@ -15,6 +15,16 @@ local function settled_already(f, not_after, now)
   return { 'replayed', now, job_id }
 end
 
+-- The tenant's jobs, newest last:  ph:tenant:<tenant>:jobs  zset job -> ms of acceptance. It lives as long as its
+-- longest-kept job and holds the latest 100,000; ids of jobs that are gone are dropped by whoever lists them.
+local MOST_LISTED = 100000
+local function list_job(f, now)
+  local list = tenant_jobs_key(f.tenant)
+  redis.call('ZADD', list, int(now), f.job_id)
+  if redis.call('PTTL', list) < f.ttl then redis.call('PEXPIRE', list, f.ttl) end
+  if redis.call('ZCARD', list) > MOST_LISTED then redis.call('ZREMRANGEBYRANK', list, 0, -MOST_LISTED - 1) end
+end
+
 -- The job's record, its deadline, its idempotency key, its membership of a generation.
 local function write_job(f, gen_id, cache, now, n)
   local deadline_at = int(now + f.deadline_in)
@@ -23,6 +33,7 @@ local function write_job(f, gen_id, cache, now, n)
   redis.call('HSET', job_key(f.job_id), 'gen', gen_id, 'cache', cache)
   redis.call('PEXPIRE', job_key(f.job_id), f.ttl)
   redis.call('SADD', gen_jobs_key(gen_id), f.job_id)
+  list_job(f, now)
   if f.idem ~= '' then
     redis.call('SET', 'ph:idem:' .. f.tenant .. ':' .. f.idem, f.job_id .. '|' .. f.idem_body, 'PX', f.idem_ttl)
   end

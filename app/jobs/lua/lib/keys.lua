@@ -13,6 +13,7 @@ local function ring_key(model) return 'ph:ring:' .. model end
 local function instances_key(model) return 'ph:instances:' .. model end
 local function instance_key(id) return 'ph:instance:' .. id end
 local function join_key(digest) return 'ph:join:' .. digest end
+local function tenant_jobs_key(tenant) return 'ph:tenant:' .. tenant .. ':jobs' end
 local function stats_key(model) return 'ph:stats:' .. model end
 
 local function now_ms()
