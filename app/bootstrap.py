@@ -11,7 +11,9 @@ import redis
 from app import redis as redis_clients
 from app.api.closing import Closing
 from app.api.parts import ApiParts
+from app.api.rate_headers import RateObserver
 from app.cache_metrics import CacheMetrics
+from app.flow.rate_limit import RateLimits
 from app.jobs.feed import Feed
 from app.jobs.store import JobStore, QueueCaps
 from app.jobs.voids import Owed
@@ -69,6 +71,7 @@ def api_parts(settings: Settings) -> ApiParts:
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
             answers=answers, limits=settings.jobs, tokens=TokenCounts(Threads()),
+            charge=RateLimits(client, RateObserver()).charge,
         ),
         results=results,
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),

@@ -13,6 +13,7 @@ from app.api import (
     metrics,
     models,
     observing,
+    rate_headers,
     response_lists,
     responses,
     webhook_secret,
@@ -40,6 +41,7 @@ def create_app(parts: ApiParts, registry: CollectorRegistry = REGISTRY) -> Flask
     app.extensions[EXTENSION] = parts
     error_handler.register(app)
     observing.register(app, Measures(registry))
+    rate_headers.register(app)
     for blueprint in _BLUEPRINTS:
         app.register_blueprint(blueprint)
     return app

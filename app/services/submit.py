@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -100,6 +101,10 @@ class _Prepared:
     found: Found | None
 
 
+def _free(_key: ApiKey, _tokens: int) -> None:
+    """Nobody counts."""
+
+
 class Submit:
     """The use case.
 
@@ -107,6 +112,7 @@ class Submit:
         check_url: judges a webhook's URL; raises `WebhookUrlForbidden`.
         voids: submits whose outcome is unknown.
         tokens: counts prompts.
+        charge: counts a request and its tokens against the key's limits; raises `RateLimitExceeded`.
     """
 
     def __init__(
@@ -121,7 +127,9 @@ class Submit:
         answers: Answers,
         limits: JobSettings,
         tokens: PromptTokens = unknown,
+        charge: Callable[[ApiKey, int], object] = _free,
     ) -> None:
+        self._charge = charge
         self._tokens = tokens
         self._store = store
         self._models = models
@@ -135,7 +143,7 @@ class Submit:
     def submit(self, order: Order) -> Submitted:
         """Keep the job.
 
-        Raises: what `JobStore.submit` does, `ModelNotFound`, `ContextLengthExceeded`, `CacheMiss`.
+        Raises: what `JobStore.submit` does, `ModelNotFound`, `ContextLengthExceeded`, `CacheMiss`, `RateLimitExceeded`.
         """
         return self._keep(self._prepare(order))
 
@@ -179,6 +187,8 @@ class Submit:
             params[UNCOUNTED] = "open" if order.max_tokens is None else "asked"
         request = CanonicalRequest(order.messages, params)
         mean = self._models.mean_output(model.name)
+        likely = math.ceil(min(found.max_tokens, mean)) if order.max_tokens is None else order.max_tokens
+        self._charge(order.key, found.prompt_tokens + likely)
         return request, budget.expected_cost(found.prompt_tokens, found.max_tokens, mean)
 
     def _budget(self, order: Order, model: OfferedModel) -> Budget:
