@@ -22,12 +22,17 @@ USER = {"role": "user", "content": "hi"}
 PLAIN_KEY = ApiKey("key_1", "t", "", "use", "priority", 0)
 
 
+def nothing_said(previous: str, key: ApiKey) -> list[dict[str, Any]]:
+    """No earlier response is known."""
+    raise AssertionError(f"nobody should ask for {previous}")
+
+
 def chat(key: ApiKey = DEV_KEY, **fields: Any) -> Order:
     return chat_order({"model": "m", "messages": [USER], **fields}, key, MODELS, None)
 
 
 def respond(**fields: Any) -> Order:
-    return responses_order({"model": "m", "input": "hi", **fields}, DEV_KEY, MODELS, None)
+    return responses_order({"model": "m", "input": "hi", **fields}, DEV_KEY, MODELS, None, nothing_said)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,7 @@ def test_fields_that_the_engine_lacks_are_refused() -> None:
 def test_a_schema_becomes_the_engines_response_format() -> None:
     schema = {"type": "object"}
     form = {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
-    order = responses_order({"model": "v", "input": "x", "text": {"format": form}}, DEV_KEY, MODELS, None)
+    order = responses_order({"model": "v", "input": "x", "text": {"format": form}}, DEV_KEY, MODELS, None, nothing_said)
     wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
     assert order.params["response_format"] == wanted
     same = chat(model="v", response_format=wanted)
