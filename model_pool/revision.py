@@ -11,7 +11,7 @@ _DIGITS = 12
 def revision_of(path: str, revision: str = "") -> str:
     """The configured revision; else, for a folder on this host, a fingerprint of it; else the path itself.
 
-    The fingerprint covers `config.json` (quantisation included) and name and size and time of every file, so weights that
+    The fingerprint covers `config.json` (quantisation included) and name, size and time of every file, so weights that
     are replaced in place are a new revision. Hosts whose folders are copied separately should configure `revision`.
     """
     folder = Path(path)
