@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from app import settings as configuration
 from app.queueing import create_celery
 from tests.support.door import KEY
+from tests.support.house import House
 from tests.support.waiting import wait_until
 
 CONFIG = """
@@ -74,11 +76,21 @@ def oldest_seconds(home) -> float:
     return float(found[0].rsplit(" ", 1)[1])
 
 
+@pytest.fixture(scope="module")
+def bereft() -> Iterator[House]:
+    """An API and a worker whose Redis is taken away."""
+    home = House(CONFIG)
+    try:
+        home.api()
+        home.worker()
+        yield home
+    finally:
+        home.close()
+
+
 @pytest.mark.parametrize("away", ["stopped", "frozen"])
-def test_without_redis_every_reply_is_short_and_honest(house, away):
-    home = house(CONFIG)
-    home.api()
-    home.worker()
+def test_without_redis_every_reply_is_short_and_honest(bereft, away):
+    home = bereft
     kept = home.submit("kept before")["id"]
     assert home.ended(kept)["status"] == "completed"
 

@@ -7,10 +7,12 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support.events import counting, numbers, text
+from tests.support.house import House, Part
 from tests.support.waiting import wait_until
 
 PROBE_SECONDS = 1.0
@@ -24,6 +26,17 @@ probe_timeout_seconds = 0.5
 backoff_seconds = 0.5
 max_backoff_seconds = 2
 """
+
+
+@pytest.fixture(scope="module")
+def stable() -> Iterator[tuple[House, Part]]:
+    """An API and one GPU worker."""
+    home = House(CONFIG)
+    try:
+        home.api()
+        yield home, home.worker()
+    finally:
+        home.close()
 
 
 @contextlib.contextmanager
@@ -46,10 +59,8 @@ def watching(home):
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-def test_an_engine_without_progress_is_out_within_two_probe_periods_and_comes_back(house, fault):
-    home = house(CONFIG)
-    home.api()
-    worker = home.worker()
+def test_an_engine_without_progress_is_out_within_two_probe_periods_and_comes_back(stable, fault):
+    home, worker = stable
     stream = home.client().responses.create(model="paced", input="{{tokens=100 tpot=30}}", background=True, stream=True)
     events = [next(stream) for _ in range(20)]
     engine = home.engine_pid(worker)
@@ -73,11 +84,9 @@ def test_an_engine_without_progress_is_out_within_two_probe_periods_and_comes_ba
     assert worker.status is None
 
 
-def test_an_engine_that_fails_every_call_is_replaced(house):
+def test_an_engine_that_fails_every_call_is_replaced(stable):
     """`sticky`: the server lives and answers, but each answer is an error, as after a CUDA fault."""
-    home = house(CONFIG)
-    home.api()
-    worker = home.worker()
+    home, worker = stable
     engine = home.engine_pid(worker)
     sick = home.submit("{{sticky}}")["id"]
     job = home.ended(sick, limit=60)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support.events import counting
+from tests.support.house import House
 from tests.support.waiting import wait_until
 
 LIMITED = """
@@ -23,6 +25,19 @@ backoff_seconds = 0.1
 [webhooks]
 allow_hosts = ["127.0.0.1"]
 """
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[House]:
+    """One instance with one place, where a run may last 3 s."""
+    home = House(LIMITED)
+    try:
+        home.api()
+        home.worker()
+        home.start("webhooks")
+        yield home
+    finally:
+        home.close()
 
 
 @pytest.mark.parametrize("pool", ["prefork", "solo", "gevent"])
@@ -61,11 +76,8 @@ def test_a_worker_whose_engine_is_misconfigured_leaves_instead_of_failing_jobs(h
 
 
 @pytest.mark.parametrize("fault", ["hang=60", "spin=60"])
-def test_a_run_that_takes_too_long_is_ended_and_its_place_is_free_again(house, receiver, fault):
-    home = house(LIMITED)
-    home.api()
-    home.worker()
-    home.start("webhooks")
+def test_a_run_that_takes_too_long_is_ended_and_its_place_is_free_again(limited, receiver, fault):
+    home = limited
     stuck = home.submit(f"{{{{{fault}}}}}", webhook={"url": receiver.url()})["id"]
     home.reaches(stuck, "in_progress")
     began = time.monotonic()
@@ -80,10 +92,8 @@ def test_a_run_that_takes_too_long_is_ended_and_its_place_is_free_again(house, r
     assert [b'"type":"response.failed"' in r.body for r in receiver.received] == [True]
 
 
-def test_a_run_that_speaks_for_too_long_is_ended_too(house):
-    home = house(LIMITED)
-    home.api()
-    home.worker()
+def test_a_run_that_speaks_for_too_long_is_ended_too(limited):
+    home = limited
     talker = home.submit("{{tokens=2000 tpot=20}}")["id"]
     job = home.ended(talker, limit=10)
     assert (job["status"], job["error"]["code"]) == ("failed", "timeout")
