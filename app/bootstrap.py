@@ -20,6 +20,7 @@ from app.jobs.voids import Owed
 from app.queueing import Hints, create_celery
 from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
+from app.services.client_tokens import ClientTokens
 from app.services.conversation import Conversation
 from app.services.keys import KeyStore
 from app.services.listing import Listing
@@ -53,6 +54,7 @@ def api_parts(settings: Settings) -> ApiParts:
     feed = Feed(functools.partial(redis_clients.pubsub_link, url, timeout=timeout), store.log)
     voids = Owed("void", store.void)
     hints = Hints(create_celery(settings, publisher_only=True))
+    keys = _keys(settings, client)
     models = Models(settings.models, store.stats, now=time.time())
     results = Results(store, feed, voids)
     pool = Pool(client, settings.models)
@@ -65,7 +67,8 @@ def api_parts(settings: Settings) -> ApiParts:
         store=store,
         feed=feed,
         voids=voids,
-        keys=_keys(settings, client),
+        keys=keys,
+        client_tokens=ClientTokens(client, keys),
         models=models,
         pool=pool,
         submit=Submit(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 _LATE_ACK_MARGIN = 60.0
+# As browsers send it: lower case, no path, no default port.
+_ORIGIN = r"^(\*|https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?)$"
 
 
 class ConfigurationError(Exception):
@@ -84,6 +86,9 @@ class ApiSettings(_Section):
     keep_alive_seconds: float = Field(default=15, gt=0, le=60)
     slow_sender_seconds: float = Field(default=20, gt=0)
     graceful_seconds: float = Field(default=30, gt=0)
+    cors_origins: tuple[Annotated[str, Field(pattern=_ORIGIN)], ...] = Field(
+        default=(), description="origins whose pages may call: `https://shop.example`, or `*` for all"
+    )
     dev_key: SecretStr = Field(
         default=SecretStr(""), description="one key with every scope for tenant `dev`, without a record; empty: none"
     )

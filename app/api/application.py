@@ -8,6 +8,8 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from app.api import (
     admin_pool,
     chat,
+    client_tokens,
+    cors,
     error_handler,
     health,
     metrics,
@@ -25,6 +27,7 @@ _BLUEPRINTS = (
     responses.blueprint,
     response_lists.blueprint,
     chat.blueprint,
+    client_tokens.blueprint,
     models.blueprint,
     webhook_secret.blueprint,
     health.blueprint,
@@ -42,6 +45,7 @@ def create_app(parts: ApiParts, registry: CollectorRegistry = REGISTRY) -> Flask
     error_handler.register(app)
     observing.register(app, Measures(registry))
     rate_headers.register(app)
+    cors.register(app, frozenset(parts.settings.api.cors_origins))
     for blueprint in _BLUEPRINTS:
         app.register_blueprint(blueprint)
     return app

@@ -15,7 +15,7 @@ from app.api.render_chat import ChatChunks, failure_of, render_chat
 from app.jobs.job import JobView, Kind, Status
 
 blueprint = Blueprint("chat", __name__, url_prefix="/v1/chat/completions")
-require_key(blueprint)
+require_key(blueprint, browsers=True)
 
 
 @blueprint.post("")

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from app.api import content
 from app.api.checking import Budget, Penalty, WireModel, parse
-from app.api.common_request import CommonRequest, benchmark_params, budget_of, check_params
+from app.api.common_request import CommonRequest, benchmark_params, budget_of, check_params, owner_of
 from app.api.response_format import ResponseFormat
 from app.errors import InvalidRequest
 from app.jobs.job import Idempotency, Kind
@@ -54,7 +54,7 @@ def chat_order(body: dict[str, Any], key: ApiKey, models: Models, idempotency: I
         InvalidRequest, UnsupportedContent, ModelNotFound: naming the field at fault.
     """
     asked = parse(ChatRequest, body)
-    model = models.existing(asked.model)
+    model = models.existing(asked.model, key)
     _refuse_what_is_not_offered(asked)
     messages = [_message(m, f"messages[{at}]", model.name) for at, m in enumerate(asked.messages)]
     content.check_says_something(messages, "messages")
@@ -74,7 +74,7 @@ def chat_order(body: dict[str, Any], key: ApiKey, models: Models, idempotency: I
         metadata=asked.metadata or {},
         echo={"include_usage": asked.include_usage},
         idempotency=idempotency,
-        user=asked.user or asked.safety_identifier or "",
+        user=owner_of(asked, key),
     )
 
 

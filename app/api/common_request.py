@@ -48,6 +48,19 @@ class CommonRequest(WireModel):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
+def owner_of(request: CommonRequest, key: ApiKey) -> str:
+    """Whose job it is. A client token speaks for one end user, and for nobody else.
+
+    Raises:
+        PermissionDenied: the body names another end user than the token.
+    """
+    named = request.user or request.safety_identifier or ""
+    if key.owner and named not in {"", key.owner}:
+        param = "user" if request.user else "safety_identifier"
+        raise PermissionDenied(f"{param}: this client token was not made for this end user", param=param)
+    return key.owner or named
+
+
 def check_params(params: dict[str, Any], model: str, settings: ModelSettings) -> None:
     """Refuse parameters that the model's engine does not have.
 

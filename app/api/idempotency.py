@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same tenant, key and body mean the same job."""
+"""`Idempotency-Key`: the same tenant, key and body mean the same job. A client token's keys are its end user's own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import request
 
+from app.api.authentication import caller_key
 from app.errors import InvalidRequest
 from app.jobs.job import Idempotency
 
@@ -27,7 +28,9 @@ def idempotency_of(body: dict[str, Any]) -> Idempotency | None:
     if not 0 < len(key) <= _LONGEST:
         raise InvalidRequest(f"{_HEADER} must have 1 to {_LONGEST} characters", param=_HEADER)
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return Idempotency(_digest(key), _digest(f"{request.path}\n{canonical}"))
+    caller = caller_key()
+    own = f"{caller.id}\n{caller.owner}\n{key}" if caller.owner else key
+    return Idempotency(_digest(own), _digest(f"{request.path}\n{canonical}"))
 
 
 def _digest(text: str) -> str:

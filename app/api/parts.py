@@ -13,6 +13,7 @@ from app.jobs.feed import Feed
 from app.jobs.store import JobStore
 from app.jobs.voids import Owed
 from app.services.cancel import Cancel
+from app.services.client_tokens import ClientTokens
 from app.services.conversation import Conversation
 from app.services.keys import KeyStore
 from app.services.listing import Listing
@@ -39,6 +40,7 @@ class ApiParts:
     feed: Feed
     voids: Owed
     keys: KeyStore
+    client_tokens: ClientTokens
     models: Models
     pool: Pool
     submit: Submit

@@ -15,7 +15,7 @@ from app.errors import InvalidRequest
 from app.jobs.job import Kind, Status
 
 blueprint = Blueprint("response_lists", __name__, url_prefix="/v1/responses")
-require_key(blueprint)
+require_key(blueprint, browsers=True)
 
 _METADATA = re.compile(r"^metadata\[(.{1,64})\]$")
 _KNOWN = frozenset({"after", "limit", "status", "order"})

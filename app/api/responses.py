@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 
 from app.api import jobs
 from app.api.answers import answer
-from app.api.authentication import caller_key, require_key
+from app.api.authentication import caller_key, require_key, wants_stream
 from app.api.idempotency import idempotency_of
 from app.api.parts import ApiParts, parts
 from app.api.reading import json_object
@@ -20,7 +20,7 @@ from app.errors import InvalidRequest
 from app.jobs.job import JobView, Kind, Status
 
 blueprint = Blueprint("responses", __name__, url_prefix="/v1/responses")
-require_key(blueprint)
+require_key(blueprint, browsers=True)
 
 _PREFERRED_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(?:$|[,;])")
 _LONGEST_WAIT = 60
@@ -46,7 +46,7 @@ def create() -> Response:
 def read(job_id: str) -> Response:
     api = parts()
     view = api.results.view(job_id, caller_key(), Kind.RESPONSE)
-    if request.args.get("stream") in {"true", "1"}:
+    if wants_stream():
         return _resumed(api, view)
     seconds = _wait_seconds()
     if seconds is not None and not view.status.terminal:

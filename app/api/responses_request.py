@@ -10,9 +10,9 @@ from pydantic import Field
 
 from app.api import content
 from app.api.checking import Budget, WireModel, parse
-from app.api.common_request import CommonRequest, benchmark_params, check_params
+from app.api.common_request import CommonRequest, benchmark_params, check_params, owner_of
 from app.api.response_format import TextOptions
-from app.errors import InvalidRequest, UnsupportedContent
+from app.errors import InvalidRequest, PermissionDenied, UnsupportedContent
 from app.jobs.job import Idempotency, Kind, Webhook
 from app.services.keys import ApiKey
 from app.services.models import Models
@@ -55,7 +55,7 @@ def responses_order(
         InvalidRequest, UnsupportedContent, ModelNotFound: naming the field at fault.
     """
     asked = parse(ResponsesRequest, body)
-    model = models.existing(asked.model)
+    model = models.existing(asked.model, key)
     _refuse_what_is_not_offered(asked)
     turns = _turns(asked.input, model.name)
     content.check_says_something(turns, "input")
@@ -78,9 +78,9 @@ def responses_order(
         metadata=asked.metadata or {},
         echo=_echo(asked),
         input_items=[_input_item(turn) for turn in turns],
-        webhook=_webhook(asked),
+        webhook=_webhook(asked, key),
         idempotency=idempotency,
-        user=asked.user or asked.safety_identifier or "",
+        user=owner_of(asked, key),
     )
 
 
@@ -115,7 +115,9 @@ def _params(asked: ResponsesRequest) -> dict[str, Any]:
     return asked.params() if form is None else {**asked.params(), "response_format": form}
 
 
-def _webhook(asked: ResponsesRequest) -> Webhook | None:
+def _webhook(asked: ResponsesRequest, key: ApiKey) -> Webhook | None:
+    if asked.webhook is not None and key.owner:
+        raise PermissionDenied("webhook: not with a client token; it would be signed for your server", param="webhook")
     return None if asked.webhook is None else Webhook(asked.webhook.url, tuple(asked.webhook.events or ()))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.errors import ModelNotFound, QueueUnavailable
+from app.services.api_key import ApiKey
 from app.settings import ModelSettings
 
 _FIRST_GUESS = 256.0
@@ -48,12 +49,12 @@ class Models:
     def names(self) -> list[str]:
         return list(self._configured)
 
-    def existing(self, name: str) -> OfferedModel:
-        """Raises `ModelNotFound` (`param` is `model`)."""
-        settings = self._configured.get(name)
+    def existing(self, name: str, key: ApiKey | None = None, *, param: str = "model") -> OfferedModel:
+        """The model, if there is one of this name and the key may use it. Raises `ModelNotFound` (with `param`)."""
+        settings = self._configured.get(name) if key is None or key.may_use(name) else None
         if settings is None:
             raise ModelNotFound(
-                f"the model {name!r} does not exist here; GET /v1/models lists those that do", param="model"
+                f"the model {name!r} does not exist here; GET /v1/models lists those that do", param=param
             )
         return OfferedModel(name, settings)
 
