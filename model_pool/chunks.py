@@ -47,7 +47,13 @@ def _chunk(event: dict[str, Any]) -> Chunk:
         usage=usage,
         tool_calls=tuple(delta.get("tool_calls") or ()),
         reasoning=delta.get("reasoning") or delta.get("reasoning_content") or "",
+        logprobs=_logprobs(choice),
     )
+
+
+def _logprobs(choice: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    found = choice.get("logprobs")
+    return tuple(found.get("content") or ()) if isinstance(found, dict) else ()
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -75,6 +75,7 @@ class Chunk:
         usage: on the last chunk of all, if the engine gives it.
         tool_calls: raw deltas of OpenAI's form.
         reasoning: new text of the reasoning.
+        logprobs: entries of the new tokens in chat's form, values as the engine gives them, NaN included.
     """
 
     text: str = ""
@@ -85,6 +86,7 @@ class Chunk:
     usage: Usage | None = None
     tool_calls: tuple[Mapping[str, Any], ...] = ()
     reasoning: str = ""
+    logprobs: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def is_progress(self) -> bool:

@@ -19,7 +19,15 @@ class Paced:
     """Starts `model_pool.servers.paced`."""
 
     name = "paced"
-    request_fields = COMMON_FIELDS
+    request_fields = COMMON_FIELDS | {
+        "logprobs",
+        "parallel_tool_calls",
+        "reasoning_effort",
+        "response_format",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+    }
     continues_by_ids = True
     logs_stats = True
 

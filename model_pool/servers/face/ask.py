@@ -21,7 +21,8 @@ _COMPLETION_BUDGET = 16  # what /v1/completions gives when nobody asks for more
 class Ask:
     """One request for tokens.
 
-    `budget` is the largest number of tokens to send, None for whatever the context leaves.
+    `budget` is the largest number of tokens to send, None for whatever the context leaves. `logprobs` says whether
+    each token comes with its log-probability, and with those of `top_logprobs` tokens in its place.
     """
 
     prompt_ids: tuple[int, ...]
@@ -33,6 +34,8 @@ class Ask:
     include_stop: bool = False
     ignore_eos: bool = False
     sampling: Sampling = field(default_factory=Sampling)
+    logprobs: bool = False
+    top_logprobs: int = 0
 
 
 def from_chat(body: Mapping[str, Any], tokenizer: Tokenizer) -> Ask:
@@ -88,6 +91,8 @@ def _ask(body: Mapping[str, Any], prompt: list[int], budget: int | None) -> Ask:
         include_stop=bool(body.get("include_stop_str_in_output")),
         ignore_eos=bool(body.get("ignore_eos")),
         sampling=sampling.from_body(body),
+        logprobs=body.get("logprobs") is True,  # on /v1/completions it is a number, and not offered
+        top_logprobs=_natural(body, "top_logprobs", least=0) or 0,
     )
 
 
@@ -98,8 +103,8 @@ def _stops(stop: Any) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _natural(body: Mapping[str, Any], name: str) -> int | None:
+def _natural(body: Mapping[str, Any], name: str, *, least: int = 1) -> int | None:
     value = body.get(name)
-    if value is not None and (type(value) is not int or value < 1):
-        raise Refused(400, f"{name} must be at least 1, got {value}.", param=name)
+    if value is not None and (type(value) is not int or value < least):
+        raise Refused(400, f"{name} must be at least {least}, got {value}.", param=name)
     return value

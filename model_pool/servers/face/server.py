@@ -33,9 +33,14 @@ Plan = TypeVar("Plan")
 class Engine(Protocol[Plan]):
     """What makes the tokens."""
 
-    tokenizer: Tokenizer
-    context_length: int
-    slots: Slots
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def context_length(self) -> int: ...
+
+    @property
+    def slots(self) -> Slots: ...
 
     def plan(self, ask: Ask) -> Plan:
         """Look at a request before it waits for its slot.
@@ -109,18 +114,17 @@ class FaceServer(Generic[Plan]):
         return response
 
     async def _write(self, response: web.StreamResponse, ask: Ask, plan: Plan, shape: Shape) -> None:
-        opening, sent = shape.opening(), 0
+        opening, sent, reasoned = shape.opening(), 0, 0
         async for deltas in self.engine.deltas(ask, plan):
             await response.write(opening + b"".join([shape.chunk(delta) for delta in deltas]))
             opening = b""
             sent += sum(len(delta.token_ids) for delta in deltas)
-        await response.write(shape.closing(sent))
+            reasoned += sum(len(delta.token_ids) for delta in deltas if delta.reasoning)
+        await response.write(shape.closing(sent, reasoned))
 
     async def _whole(self, _request: web.Request, ask: Ask, plan: Plan, shape: Shape) -> web.StreamResponse:
         deltas = [delta async for due in self.engine.deltas(ask, plan) for delta in due]
-        text = "".join(delta.text for delta in deltas)
-        ids = [token_id for delta in deltas for token_id in delta.token_ids]
-        return web.json_response(shape.whole(text, ids, deltas[-1]))
+        return web.json_response(shape.whole(deltas))
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body, tokenizer = await self._body(request), self.engine.tokenizer

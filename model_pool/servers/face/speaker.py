@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from model_pool.servers.face.stops import StopWatch
 
@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
 
 class Delta(NamedTuple):
-    """What one token adds. Its text may come later than the token: stop strings are held back, characters split."""
+    """What one token adds. Its text may come later than the token: stop strings are held back, characters split.
+
+    A token adds to one of text, reasoning and calls of tools (pieces in OpenAI's form); `logprobs` has its entry where
+    they are asked for.
+    """
 
     text: str
     token_ids: tuple[int, ...]
     finish_reason: str | None = None
     stop_reason: str | None = None
+    reasoning: str = ""
+    tool_calls: tuple[dict[str, Any], ...] = ()
+    logprobs: tuple[dict[str, Any], ...] = ()
 
 
 class Speaker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
@@ -22,17 +23,32 @@ _SPACE = 32
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool; at least one token, of its arguments."""
+
+    name: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Answer:
     """The tokens still to be sent, how they are paced, and where they break off.
 
-    `begun` is the part that somebody has sent before. `breaks_at` counts from the first of `token_ids`; None: nowhere,
-    which is so for every continued answer.
+    `begun` is the part that somebody has sent before. `token_ids` are the text's. `breaks_at` counts from the first of
+    all tokens; None: nowhere, which is so for every continued answer, as are reasoning and calls.
     """
 
     directives: Directives
     begun: tuple[int, ...]
     token_ids: tuple[int, ...]
     breaks_at: int | None
+    reasoning: tuple[int, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """All tokens: the reasoning's, the text's, the calls'."""
+        return (*self.reasoning, *self.token_ids, *(i for call in self.calls for i in call.token_ids))
 
     @property
     def crashes(self) -> bool:
@@ -53,19 +69,26 @@ def plan(conversation: Conversation, vocabulary: Vocabulary, *, fill: int | None
     """
     echo, found = blocks.split(conversation.question)
     said = found or Directives()
+    if conversation.told is not None:
+        echo, said = conversation.told, dataclasses.replace(said, reasoning="", calls=())
+    found = said if found is not None else None
     length = fill if fill is not None else said.tokens
     whole = [] if said.empty else _fit(_tokens(echo, found, vocabulary, length), length, vocabulary)
-    rest = _after(conversation.begun, whole, vocabulary)
-    breaks_at = said.breaks_at if not conversation.begun else None
-    return Answer(
-        said, conversation.begun, tuple(rest), breaks_at if breaks_at is not None and breaks_at < len(rest) else None
-    )
+    rest = tuple(_after(conversation.begun, whole, vocabulary))
+    if conversation.begun:
+        return Answer(said, conversation.begun, rest, None)
+    calls = tuple(ToolCall(c.name, tuple(vocabulary.encode(c.arguments or "{}"))) for c in said.calls)
+    answer = Answer(said, (), rest, said.breaks_at, tuple(vocabulary.encode(said.reasoning)), calls)
+    breaks = said.breaks_at is not None and said.breaks_at < len(answer.whole)
+    return answer if breaks else dataclasses.replace(answer, breaks_at=None)
 
 
 def _tokens(echo: str, found: Directives | None, vocabulary: Vocabulary, length: int | None) -> list[int]:
     said = found or Directives()
     text = echo if said.text is None else said.text
-    if not text and found is not None and said.text is None:  # nothing but directives: count, so that a gap shows
+    if (
+        not text and found is not None and said.text is None and not said.calls
+    ):  # nothing but directives: count, so that a gap shows
         text = _MULTI_BYTE if said.bytes else _counting(length or max(_COUNTED, 2 * (said.breaks_at or 0)))
     return list(text.encode("utf-8", "replace")) if said.bytes else vocabulary.encode(text)
 

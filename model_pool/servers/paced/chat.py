@@ -24,10 +24,17 @@ ROLES = {role: BYTES + 1 + n for n, role in enumerate(messages.ROLES)}
 
 @dataclass(frozen=True)
 class Conversation:
-    """What the server needs of a prompt: the last user message, and the ids of the answer begun so far."""
+    """What the server needs of a prompt.
+
+    Attributes:
+        question: the last user message.
+        begun: ids of the answer begun so far.
+        told: what a tool has answered since, None where none has.
+    """
 
     question: str
     begun: tuple[int, ...]
+    told: str | None = None
 
 
 def render(sent: Any, vocabulary: Vocabulary, *, generation_prompt: bool, continue_final: bool) -> list[int]:
@@ -55,7 +62,12 @@ def read_back(ids: Sequence[int], vocabulary: Vocabulary) -> Conversation:
     question = ids[asked + 1 : _first(ids, END, asked)]
     answered = _last(ids, ROLES["assistant"])
     begun = ids[answered + 1 :] if answered is not None and answered > asked and END not in ids[answered:] else ()
-    return Conversation(Detokenizer(vocabulary).text(question), tuple(begun))
+    return Conversation(Detokenizer(vocabulary).text(question), tuple(begun), _told(ids[asked:], vocabulary))
+
+
+def _told(ids: Sequence[int], vocabulary: Vocabulary) -> str | None:
+    place = _last(ids, ROLES["tool"])
+    return None if place is None else Detokenizer(vocabulary).text(ids[place + 1 : _first(ids, END, place)])
 
 
 def _render_one(message: dict[str, Any], vocabulary: Vocabulary) -> list[int]:

@@ -13,6 +13,10 @@
     {{bytes}}                      a token for each byte: characters are split between tokens
     {{text=…}}                     answers with this; it reaches to the end of the block or to the next `name=`,
                                    or stands in double quotes
+    {{reasoning=…}}                reasons with this first, as a model behind vLLM's reasoning parser does
+    {{tool=NAME args=…}}           calls this tool, its arguments in pieces; after the echo, if there is any. Once a
+                                   tool has answered, its answer is echoed instead
+    {{logprobs=inf}}               log-probabilities, where they are asked for, hold NaN and -Infinity
 
 A block is not echoed. A word that is no directive is an error, so that a misspelt fault cannot pass as none.
 """
@@ -27,17 +31,29 @@ from typing import Any
 from model_pool.servers.face.errors import Refused
 
 # Lazy, but up to the last brace of a run: text may be JSON.
+_NUMBER = re.compile(r"[\d.]+")
 _BLOCK = re.compile(r"\s*\{\{(.*?)\}\}(?!\})\s*", re.DOTALL)
 _NUMBERS: dict[str, type[int | float]] = {
     **dict.fromkeys(("ttft", "tpot", "hang", "spin"), float),
     **dict.fromkeys(("tokens", "fail", "crash_at", "cut_at"), int),
 }
+_TEXTS = ("text", "reasoning", "args")
+_WORDS = {"tool": re.compile(r"[\w-]{1,64}", re.ASCII), "logprobs": re.compile("inf")}
 _FLAGS = ("crash", "sticky", "oom", "empty", "length", "bytes")
-_NEXT = rf"(?=\s+(?:{'|'.join(_NUMBERS)})=|\s*$)"
+_NEXT = rf"(?=\s+(?:{'|'.join((*_NUMBERS, *_TEXTS, *_WORDS))})=|\s*$)"
 _DIRECTIVE = re.compile(
-    rf"\s*(?:text=(?:\"(?P<quoted>[^\"]*)\"|(?P<text>.*?){_NEXT})|(?P<name>\w+)(?:=(?P<value>[\d.]+))?(?=\s|$))",
+    rf"\s*(?:(?P<long>{'|'.join(_TEXTS)})=(?:\"(?P<quoted>[^\"]*)\"|(?P<text>.*?){_NEXT})"
+    r"|(?P<name>\w+)(?:=(?P<value>[\w.-]+))?(?=\s|$))",
     re.DOTALL,
 )
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool to be called, and its arguments as JSON text."""
+
+    name: str
+    arguments: str = "{}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,9 @@ class Directives:
     crash_at: int | None = None
     cut_at: int | None = None
     text: str | None = None
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+    logprobs: str = ""
     crash: bool = False
     sticky: bool = False
     oom: bool = False
@@ -80,19 +99,33 @@ def split(message: str) -> tuple[str, Directives | None]:
     if not blocks:
         return message, None
     found: dict[str, Any] = {}
+    calls: list[Call] = []
     for block in blocks:
-        found.update(_parse(block))
+        _collect(_parse(block), found, calls)
+    found["calls"] = tuple(calls)
     return _BLOCK.sub(" ", message).strip(), dataclasses.replace(Directives(), **found)
 
 
-def _parse(block: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _collect(said: list[tuple[str, Any]], found: dict[str, Any], calls: list[Call]) -> None:
+    for name, value in said:
+        if name == "tool":
+            calls.append(Call(value))
+        elif name == "args" and calls:
+            calls[-1] = Call(calls[-1].name, value)
+        elif name == "args":
+            raise _unknown()
+        else:
+            found[name] = value
+
+
+def _parse(block: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
     place, end = 0, len(block.rstrip())
     while place < end:
         match = _DIRECTIVE.match(block, place)
         if match is None:
             raise _unknown()
-        found.update([_read(match)])
+        found.append(_read(match))
         place = match.end()
     return found
 
@@ -100,10 +133,12 @@ def _parse(block: str) -> dict[str, Any]:
 def _read(match: re.Match[str]) -> tuple[str, Any]:
     name, value = match["name"], match["value"]
     if name is None:
-        return "text", match["text"] if match["quoted"] is None else match["quoted"]
+        return match["long"], match["text"] if match["quoted"] is None else match["quoted"]
     if name in _FLAGS and value is None:
         return name, True
-    if name in _NUMBERS and value is not None:
+    if name in _WORDS and value is not None and _WORDS[name].fullmatch(value):
+        return name, value
+    if name in _NUMBERS and value is not None and _NUMBER.fullmatch(value):
         try:
             return name, _NUMBERS[name](value)
         except ValueError:
@@ -112,5 +147,5 @@ def _read(match: re.Match[str]) -> tuple[str, Any]:
 
 
 def _unknown() -> Refused:
-    known = ", ".join((*(f"{name}=N" for name in _NUMBERS), *_FLAGS, "text=…"))
+    known = ", ".join((*(f"{name}=N" for name in _NUMBERS), *_FLAGS, *(f"{name}=…" for name in (*_TEXTS, *_WORDS))))
     return Refused(400, f"a {{{{…}}}} block holds something else than {known}", param="messages")  # and shows no prompt

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from model_pool.servers.face.errors import Refused
 from model_pool.servers.face.slots import Slots
-from model_pool.servers.face.speaker import Delta, Speaker
+from model_pool.servers.face.speaker import Delta
 from model_pool.servers.paced import answer as answers
 from model_pool.servers.paced import chat, faults
-from model_pool.servers.paced.detokenizer import Detokenizer
 from model_pool.servers.paced.errors import BrokenOff
 from model_pool.servers.paced.pace import paced
+from model_pool.servers.paced.parts import PartSpeaker
 from model_pool.servers.paced.tokenizer import WordTokenizer
 from model_pool.servers.paced.vocabulary import UnknownTokenError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from model_pool.servers.face.ask import Ask
-    from model_pool.servers.face.tokenizer import Tokenizer
     from model_pool.servers.paced.answer import Answer
     from model_pool.servers.paced.directives import Directives
     from model_pool.servers.paced.vocabulary import Vocabulary
@@ -43,7 +42,7 @@ class PacedEngine:
 
     def __init__(self, config: EngineConfig, vocabulary: Vocabulary) -> None:
         self.config = config
-        self.tokenizer: Tokenizer = WordTokenizer(vocabulary)
+        self.tokenizer = WordTokenizer(vocabulary)
         self.context_length = config.context_length
         self.slots = Slots(config.max_concurrency)
         self._vocabulary = vocabulary
@@ -90,11 +89,9 @@ class PacedEngine:
         """
         answer, said = plan, plan.directives
         await faults.stand_still(said)
-        tokens = answer.token_ids[: ask.budget]
-        ends = "length" if said.length or len(tokens) < len(answer.token_ids) else "stop"
-        decoder = Detokenizer(self._vocabulary)
-        decoder.text(answer.begun)  # half a character at its end is completed
-        speaker = Speaker(ask, decoder, len(tokens), ends)
+        tokens = answer.whole[: ask.budget]
+        ends = "length" if said.length or len(tokens) < len(answer.whole) else "stop"
+        speaker = PartSpeaker(ask, answer, self._vocabulary, len(tokens), ends)
         breaks_at = answer.breaks_at if answer.breaks_at is not None and answer.breaks_at < len(tokens) else None
         async for due in paced(tokens[:breaks_at], *self._pace(said)):
             deltas = speaker.say(due)
@@ -103,7 +100,7 @@ class PacedEngine:
                 return
         if breaks_at is not None:
             raise BrokenOff
-        yield [Delta("", (), ends)]
+        yield [Delta("", (), speaker.finish_reason)]
 
     def _pace(self, said: Directives) -> tuple[float, float]:
         config = self.config

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from model_pool.servers.face.errors import Refused
 from model_pool.servers.face.stops import StopWatch
 from model_pool.servers.paced.answer import plan
 from model_pool.servers.paced.chat import Conversation
 from model_pool.servers.paced.detokenizer import Detokenizer
+from model_pool.servers.paced.directives import Call, split
 from model_pool.servers.paced.vocabulary import FIRST_WORD, UnknownTokenError, Vocabulary
 
 SAME_TABLE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -102,3 +104,22 @@ def test_plan_continued_by_text_says_the_rest_of_the_text(vocabulary, place, blo
     begun = tuple(vocabulary.encode(text[:place]))
     rest = plan(Conversation(question, begun), vocabulary).token_ids
     assert Detokenizer(vocabulary).text(rest) == text[place:]
+
+
+def test_blocks_may_call_tools_and_reason_first():
+    echo, said = split('{{reasoning=first this, then that tool=look-up args={"a": {"b": "x y"}}}} so {{tool=other}}')
+    assert (echo, said.reasoning) == ("so", "first this, then that")
+    assert said.calls == (Call("look-up", '{"a": {"b": "x y"}}'), Call("other", "{}"))
+
+
+@pytest.mark.parametrize("block", ["{{args={}}}", "{{tool=}}", "{{tool=a b}}", "{{logprobs=nan}}", "{{ttft=inf}}"])
+def test_a_directive_that_is_half_right_is_refused(block):
+    with pytest.raises(Refused):
+        split(block)
+
+
+def test_once_a_tool_has_answered_its_answer_is_echoed(vocabulary):
+    asked = Conversation("{{reasoning=hm tool=f}} what", (), told="sunny today")
+    answer = plan(asked, vocabulary)
+    assert (answer.reasoning, answer.calls) == ((), ())
+    assert Detokenizer(vocabulary).text(answer.token_ids) == "sunny today"
