@@ -48,10 +48,10 @@ _API_CONNECTIONS = 64
 
 def api_parts(settings: Settings) -> ApiParts:
     """Everything that an API process works with."""
-    url, timeout = settings.redis.jobs_url.get_secret_value(), settings.redis.jobs_timeout
-    client = redis_clients.jobs_client(url, timeout=timeout, max_connections=_API_CONNECTIONS)
+    server, timeout = redis_clients.jobs_server(settings.redis), settings.redis.jobs_timeout
+    client = redis_clients.jobs_client(server, timeout=timeout, max_connections=_API_CONNECTIONS)
     store = job_store(settings, client)
-    feed = Feed(functools.partial(redis_clients.pubsub_link, url, timeout=timeout), store.log)
+    feed = Feed(functools.partial(redis_clients.pubsub_link, server, timeout=timeout), store.log)
     voids = Owed("void", store.void)
     hints = Hints(create_celery(settings, publisher_only=True))
     keys = _keys(settings, client)
@@ -89,7 +89,7 @@ def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
     """The response cache of a process. Without `local` it keeps no copies of its own, for processes that only write."""
     redis_settings, sizes = settings.redis, settings.cache
     client = redis_clients.jobs_client(
-        redis_settings.cache_url.get_secret_value(), timeout=redis_settings.cache_timeout
+        redis_clients.cache_server(redis_settings), timeout=redis_settings.cache_timeout
     )
     observer = CacheMetrics()
     store = GuardedStore(RedisEntryStore(client), monotonic=time.monotonic, observer=observer)
@@ -126,7 +126,7 @@ def job_store(settings: Settings, client: redis.Redis) -> JobStore:
 
 def key_store(settings: Settings) -> KeyStore:
     """API keys, for the command line."""
-    client = redis_clients.jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    client = redis_clients.jobs_client(redis_clients.jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
     return _keys(settings, client)
 
 

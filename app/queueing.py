@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import secrets
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 from celery import Celery
 from kombu.entity import Exchange, Queue
 from prometheus_client import Counter
 
+from app.redis import Server, jobs_server
 from app.settings import Settings
 
 RUN = "posthouse.run"
@@ -57,6 +59,7 @@ def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery
             timeout instead of being waited for.
     """
     jobs, timeout = settings.jobs, settings.redis.jobs_timeout
+    server = jobs_server(settings.redis)
     transport: dict[str, Any] = {
         # Kombu's unacked keys are global, so this must be the same in every process.
         "visibility_timeout": jobs.visibility_timeout_seconds,
@@ -67,7 +70,9 @@ def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery
     }
     if publisher_only:
         transport |= {"socket_timeout": timeout, "max_retries": 0, "interval_start": 0, "interval_step": 0}
-    app = Celery("posthouse", broker=settings.redis.jobs_url.get_secret_value())
+    if server.sentinels:
+        transport |= {"master_name": server.service, "sentinel_kwargs": _sentinel_options(server, timeout)}
+    app = Celery("posthouse", broker=broker_url(server))
     app.conf.update(
         broker_transport_options=transport,
         broker_connection_retry_on_startup=True,
@@ -86,6 +91,24 @@ def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery
         enable_utc=True,
     )
     return app
+
+
+def broker_url(server: Server) -> str:
+    """Where kombu finds the broker: Redis itself, or all of the Sentinels that know it."""
+    if not server.sentinels:
+        return server.url
+    credentials, path = _credentials(server.url), urlsplit(server.url).path or "/0"
+    return ";".join(f"sentinel://{credentials}{host}:{port}{path}" for host, port in server.sentinels)
+
+
+def _credentials(url: str) -> str:
+    head, separator, _ = urlsplit(url).netloc.rpartition("@")
+    return head + separator
+
+
+def _sentinel_options(server: Server, timeout: float) -> dict[str, Any]:
+    bounds: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    return bounds | ({"password": server.sentinel_password} if server.sentinel_password else {})
 
 
 def queue(name: str) -> Queue:

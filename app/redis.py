@@ -9,38 +9,76 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import hiredis
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from app.redis_following import Address, AsyncFollowingConnection, FollowingConnection, Master
+from app.settings import RedisSettings
 
 # What a caller catches when Redis did not answer: refused, reset, timed out, loading after a restart.
 REDIS_AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 
 
-def jobs_client(url: str, *, timeout: float, max_connections: int = 256) -> redis.Redis:
+_SENTINEL_TIMEOUT = 0.5
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where one role is kept.
+
+    Attributes:
+        url: `redis://[:password@]host:port/db` or `unix://`; with Sentinels its host and port are not looked at.
+        sentinels: who knows the master of `service`; none: `url` leads to it.
+    """
+
+    url: str
+    sentinels: tuple[Address, ...] = ()
+    service: str = ""
+    sentinel_password: str = ""
+
+
+def jobs_server(settings: RedisSettings) -> Server:
+    """Where records and queues are."""
+    return _server(settings, settings.jobs_url.get_secret_value(), settings.jobs_sentinels, settings.jobs_service)
+
+
+def cache_server(settings: RedisSettings) -> Server:
+    """Where answers are kept."""
+    return _server(settings, settings.cache_url.get_secret_value(), settings.cache_sentinels, settings.cache_service)
+
+
+def _server(settings: RedisSettings, url: str, sentinels: tuple[str, ...], service: str) -> Server:
+    addresses = tuple((host, int(port)) for host, _, port in (entry.rpartition(":") for entry in sentinels))
+    return Server(url, addresses, service, settings.sentinel_password.get_secret_value())
+
+
+def jobs_client(server: Server | str, *, timeout: float, max_connections: int = 256) -> redis.Redis:
     """A synchronous client for the jobs role.
 
     Args:
-        url: `redis://[:password@]host:port/db` or `unix://`.
+        server: where it is, or just its URL.
         timeout: seconds for connecting and for each reply.
         max_connections: bound of the pool; a caller beyond it waits up to `timeout`.
     """
-    pool = redis.BlockingConnectionPool.from_url(
-        url, max_connections=max_connections, timeout=timeout, **_options(timeout, Retry(NoBackoff(), 0))
-    )
+    found = _as_server(server)
+    options = _options(timeout, Retry(NoBackoff(), 0)) | _following(found, timeout)
+    pool = redis.BlockingConnectionPool.from_url(found.url, max_connections=max_connections, timeout=timeout, **options)
     return redis.Redis(connection_pool=pool)
 
 
-def async_jobs_client(url: str, *, timeout: float, max_connections: int = 64) -> redis.asyncio.Redis:
+def async_jobs_client(server: Server | str, *, timeout: float, max_connections: int = 64) -> redis.asyncio.Redis:
     """The asyncio twin of `jobs_client`, for the worker's loop."""
-    from redis.asyncio.retry import Retry as AsyncRetry  # noqa: PLC0415 -- API processes never need it
-
+    found = _as_server(server)
+    options = _options(timeout, AsyncRetry(NoBackoff(), 0)) | _following_async(found, timeout)
     pool = redis.asyncio.BlockingConnectionPool.from_url(
-        url, max_connections=max_connections, timeout=timeout, **_options(timeout, AsyncRetry(NoBackoff(), 0))
+        found.url, max_connections=max_connections, timeout=timeout, **options
     )
     return redis.asyncio.Redis(connection_pool=pool)
 
@@ -110,12 +148,38 @@ class PubSubLink:
         self._connection.disconnect()
 
 
-def pubsub_link(url: str, *, timeout: float) -> PubSubLink:
+def pubsub_link(server: Server | str, *, timeout: float) -> PubSubLink:
     """A connected link for publish/subscribe; raises what `REDIS_AWAY` names when Redis does not answer."""
-    pool = redis.ConnectionPool.from_url(url, **_options(timeout, Retry(NoBackoff(), 0)))
-    connection: Any = pool.make_connection()
+    found = _as_server(server)
+    options = _options(timeout, Retry(NoBackoff(), 0)) | _following(found, timeout)
+    connection: Any = redis.ConnectionPool.from_url(found.url, **options).make_connection()
     connection.connect()
     return PubSubLink(connection)
+
+
+def _as_server(server: Server | str) -> Server:
+    return Server(server) if isinstance(server, str) else server
+
+
+def _following(server: Server, timeout: float) -> dict[str, Any]:
+    """Options of a pool whose connections follow the master; none where no Sentinel is asked."""
+    if not server.sentinels:
+        return {}
+    asking = _sentinel_options(server, timeout, Retry(NoBackoff(), 0))
+    master = Master.known_to(server.sentinels, server.service, **asking)
+    return {"connection_class": FollowingConnection, "master": master}
+
+
+def _following_async(server: Server, timeout: float) -> dict[str, Any]:
+    if not server.sentinels:
+        return {}
+    asking = _sentinel_options(server, timeout, AsyncRetry(NoBackoff(), 0))
+    master = Master.known_to_async(server.sentinels, server.service, **asking)
+    return {"connection_class": AsyncFollowingConnection, "master": master}
+
+
+def _sentinel_options(server: Server, timeout: float, retry: Any) -> dict[str, Any]:
+    return {**_options(min(timeout, _SENTINEL_TIMEOUT), retry), "password": server.sentinel_password or None}
 
 
 def _options(timeout: float, retry: Any) -> dict[str, Any]:

@@ -22,6 +22,8 @@ _LATE_ACK_MARGIN = 60.0
 # As browsers send it: lower case, no path, no default port.
 _ORIGIN = r"^(\*|https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?)$"
 
+_HOST_PORT = r"^[^\s:@/\[\]]+:[0-9]{1,5}$"
+
 
 class ConfigurationError(Exception):
     """The configuration is unusable; the message says which field and what to change."""
@@ -52,6 +54,7 @@ class ModelSettings(_Section):
     max_concurrency: int = Field(default=16, ge=1, le=1024)
     context_length: int = Field(default=4096, ge=16)
     max_output_tokens: int | None = Field(default=None, ge=1)
+    policy: Literal["round_robin", "least_loaded"] = "round_robin"
     fallback: tuple[str, ...] = ()
     busy_reply: str | None = None
     cache: CacheSettings = CacheSettings()
@@ -73,6 +76,31 @@ class RedisSettings(_Section):
     cache_url: SecretStr = SecretStr("redis://127.0.0.1:6380/0")
     jobs_timeout: float = Field(default=1.0, gt=0, le=30)
     cache_timeout: float = Field(default=0.05, gt=0, le=5)
+    jobs_sentinels: tuple[Annotated[str, Field(pattern=_HOST_PORT)], ...] = ()
+    jobs_service: str = Field(default="posthouse-jobs", min_length=1)
+    cache_sentinels: tuple[Annotated[str, Field(pattern=_HOST_PORT)], ...] = ()
+    cache_service: str = Field(default="posthouse-cache", min_length=1)
+    sentinel_password: SecretStr = SecretStr("")
+    durability: Literal["process", "machine", "replicated"] = "process"
+    replication_timeout: float = Field(default=0.5, gt=0, le=30)
+
+    @model_validator(mode="after")
+    def _roles_fit_together(self) -> Self:
+        for role in ("jobs", "cache"):
+            url: SecretStr = getattr(self, f"{role}_url")
+            if getattr(self, f"{role}_sentinels") and not url.get_secret_value().startswith("redis://"):
+                msg = (
+                    f"redis.{role}_url: with redis.{role}_sentinels it must be redis://[:password@]host/db "
+                    "(the Sentinels say the host)"
+                )
+                raise ValueError(msg)
+        if self.durability == "replicated" and self.replication_timeout >= self.jobs_timeout:
+            msg = (
+                f"redis.replication_timeout is {self.replication_timeout:g}, but a reply is waited for only "
+                f"redis.jobs_timeout = {self.jobs_timeout:g} seconds: lower the first or raise the second."
+            )
+            raise ValueError(msg)
+        return self
 
 
 class ApiSettings(_Section):
@@ -150,6 +178,17 @@ class HealthSettings(_Section):
     max_backoff_seconds: float = Field(default=60, gt=0)
 
 
+class BreakerSettings(_Section):
+    """`[breaker]`: when an instance is taken out because its runs fail, and how it comes back."""
+
+    window_seconds: float = Field(default=30, ge=1, le=3600)
+    minimum: int = Field(default=5, ge=1)
+    error_rate: float = Field(default=0.5, gt=0, le=1)
+    open_seconds: float = Field(default=5, gt=0)
+    max_open_seconds: float = Field(default=60, gt=0)
+    probes: int = Field(default=1, ge=1, le=64)
+
+
 class WebhookSettings(_Section):
     """`[webhooks]`: where events may go and how stubbornly they are sent."""
 
@@ -194,6 +233,7 @@ class Settings(BaseSettings):
     jobs: JobSettings = JobSettings()
     cache: LocalCacheSettings = LocalCacheSettings()
     health: HealthSettings = HealthSettings()
+    breaker: BreakerSettings = BreakerSettings()
     webhooks: WebhookSettings = WebhookSettings()
     flower: FlowerSettings = FlowerSettings()
     worker: WorkerSettings = WorkerSettings()

@@ -92,7 +92,7 @@ def embedded_urls(asked: Settings) -> dict[str, str]:
 def _unnamed(asked: Settings) -> list[Kind]:
     """The Redis roles whose address nobody configured."""
     kinds: tuple[Kind, ...] = ("jobs", "cache")
-    return [kind for kind in kinds if f"{kind}_url" not in asked.redis.model_fields_set]
+    return [kind for kind in kinds if not asked.redis.model_fields_set & {f"{kind}_url", f"{kind}_sentinels"}]
 
 
 def _redis(
@@ -107,7 +107,11 @@ def _redis(
     urls: dict[str, str] = {}
     for kind in kinds:
         port = kept_ports.get(f"redis.{kind}")
-        roles.append(redis_server.prepare(kind, binary, folder, port=port, password=kept.redis_password))
+        roles.append(
+            redis_server.prepare(
+                kind, binary, folder, port=port, password=kept.redis_password, durability=asked.redis.durability
+            )
+        )
         urls[f"{kind}_url"] = redis_server.url(port, kept.redis_password)
     return tuple(roles), urls, binary
 

@@ -19,11 +19,12 @@ class PreflightError(Exception):
     """Starting would end badly; the message says why and what to do."""
 
 
-def check_jobs_redis(info: Mapping[str, Any]) -> list[str]:
-    """Judge the jobs role by its `INFO`; returns warnings.
+def check_jobs_redis(info: Mapping[str, Any], durability: str = "process") -> list[str]:
+    """Judge the jobs role by its `INFO` (and `appendfsync`); returns warnings.
 
     Raises:
-        PreflightError: it is older than 6.2, a cluster, or may drop keys when its memory is full.
+        PreflightError: it is older than 6.2, a cluster, may drop keys when its memory is full, or does not keep what
+            `durability` promises.
     """
     _check_version("jobs", info)
     if int(info.get("cluster_enabled", 0)):
@@ -36,10 +37,18 @@ def check_jobs_redis(info: Mapping[str, Any]) -> list[str]:
             f"redis.jobs_url names a Redis whose maxmemory-policy is {policy!r}: it would drop accepted jobs when its "
             "memory is full. Set `maxmemory-policy noeviction` there, or name another Redis."
         )
-    if not int(info.get("aof_enabled", 0)):
+    appends = bool(int(info.get("aof_enabled", 0)))
+    if durability == "machine" and not (appends and info.get("appendfsync", "") in {"always", ""}):
+        raise PreflightError(
+            'redis.durability is "machine", but the jobs Redis does not write through to its disk: set `appendonly '
+            'yes` and `appendfsync always` there, or redis.durability = "process".'
+        )
+    if not appends:
         return [
             "the jobs Redis has no append-only file: accepted jobs are lost when it restarts (set `appendonly yes`)"
         ]
+    if durability == "replicated" and not int(info.get("connected_slaves", 0)):
+        return ['redis.durability is "replicated", but the jobs Redis has no replica: submits are refused without one']
     return []
 
 

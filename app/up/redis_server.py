@@ -36,7 +36,7 @@ loglevel warning
 save ""
 """
 _OF_KIND: dict[Kind, str] = {
-    "jobs": "appendonly yes\nappendfsync everysec\nmaxmemory-policy noeviction\n",
+    "jobs": "appendonly yes\nappendfsync {fsync}\nmaxmemory-policy noeviction\n",
     "cache": "appendonly no\nmaxmemory 256mb\nmaxmemory-policy allkeys-lru\n",
 }
 
@@ -86,7 +86,9 @@ def version_of(binary: Path) -> Version:
     return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
 
 
-def prepare(kind: Kind, binary: RedisBinary, folder: Path, *, port: int, password: str) -> Role:
+def prepare(
+    kind: Kind, binary: RedisBinary, folder: Path, *, port: int, password: str, durability: str = "process"
+) -> Role:
     """Write the server's configuration below `folder` and return its role.
 
     Raises:
@@ -98,7 +100,10 @@ def prepare(kind: Kind, binary: RedisBinary, folder: Path, *, port: int, passwor
         raise RedisMissingError(f"{home} was written by Redis 7 or newer; {binary} would not see its jobs")
     config = home / "redis.conf"
     with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        out.write(_COMMON.format(port=port, password=password, folder=_quoted(home)) + _OF_KIND[kind])
+        fsync = "always" if durability == "machine" else "everysec"
+        out.write(
+            _COMMON.format(port=port, password=password, folder=_quoted(home)) + _OF_KIND[kind].format(fsync=fsync)
+        )
     return Role(f"redis.{kind}", (str(binary.path), str(config)), Stage.REDIS, _GRACE)
 
 

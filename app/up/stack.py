@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from app.redis import cache_server, jobs_server
 from app.settings import ConfigurationError
 from app.up import plan, ready, redis_info, session
 from app.up.console import Console
@@ -75,9 +76,9 @@ class _Stack:
         if self._ground.binary:
             self._console.say(str(self._ground.binary))
         self._supervisor.start(self._ground.redis)
-        urls = self._ground.settings.redis
-        for url in (urls.jobs_url, urls.cache_url):
-            while not await asyncio.to_thread(redis_info.answers, url.get_secret_value()):
+        told = self._ground.settings.redis
+        for server in (jobs_server(told), cache_server(told)):
+            while not await asyncio.to_thread(redis_info.answers, server):
                 self._check()
                 await asyncio.sleep(_REDIS_POLL_SECONDS)
         for warning in await asyncio.to_thread(redis_info.check, self._ground.settings):

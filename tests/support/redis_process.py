@@ -34,8 +34,9 @@ def redis_binary() -> str:
 class RedisProcess:
     """One server with an append-only file, so that it keeps its data over a kill."""
 
-    def __init__(self, *, binary: str | None = None, args: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, binary: str | None = None, args: tuple[str, ...] = (), password: str = "") -> None:
         self.port = free_port()
+        self._password = password
         self.folder = tempfile.mkdtemp(prefix="posthouse-redis-")
         self._command = [
             binary or redis_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
@@ -45,10 +46,11 @@ class RedisProcess:
         self.start()
 
     def url(self, db: int = 0) -> str:
-        return f"redis://127.0.0.1:{self.port}/{db}"
+        credentials = f":{self._password}@" if self._password else ""
+        return f"redis://{credentials}127.0.0.1:{self.port}/{db}"
 
-    def client(self, db: int = 0) -> redis.Redis:
-        return redis.Redis.from_url(self.url(db), decode_responses=True, protocol=2)
+    def client(self, db: int = 0, *, timeout: float | None = None) -> redis.Redis:
+        return redis.Redis.from_url(self.url(db), decode_responses=True, protocol=2, socket_timeout=timeout)
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -59,6 +61,10 @@ class RedisProcess:
             return bool(self.client().ping())
         except redis.RedisError:
             return False
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     @property
     def pid(self) -> int:
