@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from model_pool.breaker import BreakerState
+
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 5.0
 
@@ -24,7 +26,7 @@ class Beat:
     """One heartbeat.
 
     Attributes:
-        available: healthy, not draining: the instance stands in the ring.
+        available: healthy, not draining: the instance stands in the ring, unless its breaker is open.
         capacity, in_flight: generations that it may and does run.
         tokens_per_second: over the last beats.
         started, finished, aborted: generations, as counted by whoever runs them.
@@ -53,14 +55,12 @@ class Beat:
             "engine": self.engine,
             "device": self.device,
             "state": self.state,
-            "breaker": "closed",
             "capacity": self.capacity,
             "in_flight": self.in_flight,
             "tokens_per_second": round(self.tokens_per_second, 2),
             "started": self.started,
             "finished": self.finished,
             "aborted": self.aborted,
-            "pid": self.pid,
         }
         return [str(part) for pair in facts.items() for part in pair]
 
@@ -71,23 +71,25 @@ class Registry:
     def __init__(self, scripts: AsyncCaller) -> None:
         self._scripts = scripts
 
-    async def beat(self, beat: Beat) -> None:
+    async def beat(self, beat: Beat) -> BreakerState:
+        """Tell the fleet, and hear the state of the instance's breaker."""
         life = int(SILENCE_SECONDS * 1000)
-        await self._scripts.call("beat", beat.id, beat.model, life, int(beat.available), *beat.fields())
+        facts = (life, int(beat.available), beat.pid, *beat.fields())
+        return BreakerState(await self._scripts.call("beat", beat.id, beat.model, *facts))
 
     async def leave(self, instance: str, model: str) -> None:
         await self._scripts.call("leave", instance, model)
 
 
-def describe(fields: Mapping[str, str]) -> dict[str, Any]:
-    """One instance as operators see it, from the fields of its hash."""
+def describe(fields: Mapping[str, str], breaker: str) -> dict[str, Any]:
+    """One instance as operators see it, from the fields of its hash and the state of its breaker."""
     return {
         "id": fields["id"],
         "revision": fields["revision"],
         "engine": fields["engine"],
         "device": fields["device"],
         "state": fields["state"],
-        "breaker": fields["breaker"],
+        "breaker": breaker,
         "capacity": int(fields["capacity"]),
         "in_flight": max(0, int(fields["in_flight"])),
         "generations": {name: int(fields[name]) for name in ("started", "finished", "aborted")},

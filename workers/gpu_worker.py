@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from app.jobs.work import WorkStore
 from app.redis import REDIS_AWAY
+from model_pool.breaker import BreakerState
 from model_pool.errors import EngineFailure
 from model_pool.instance import Instance, InstanceState
 from model_pool.registry import BEAT_SECONDS, Beat, Registry
@@ -27,6 +28,7 @@ from workers.trust import Trust
 
 _log = structlog.get_logger(__name__)
 _STATS_SECONDS = 0.5
+_SAYS_NOTHING_BAD = frozenset({None, "completed", "incomplete"})
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class GpuWorker:
         self._tasks: list[asyncio.Task[None]] = []
         self._beat_now = asyncio.Event()
         self._speed = _Speed()
+        self._breaker = BreakerState.CLOSED
         self.draining = False
 
     @property
@@ -87,6 +90,10 @@ class GpuWorker:
     @property
     def available(self) -> bool:
         """Whether the instance may get new work: it stands in the ring."""
+        return self._healthy and self._breaker is not BreakerState.OPEN
+
+    @property
+    def _healthy(self) -> bool:
         return self.instance.state is InstanceState.READY and not self._trust.doubted and not self.draining
 
     @property
@@ -132,8 +139,12 @@ class GpuWorker:
 
     async def run_hint(self, task_id: str) -> Report:
         if not self.available:
+            await self.inference.pass_on()
             return {"ran": None, "why": "draining" if self.draining else "instance unavailable"}
-        return await self.inference.run_hint(task_id)
+        report = await self.inference.run_hint(task_id)
+        if self._breaker is not BreakerState.CLOSED or report.get("outcome") not in _SAYS_NOTHING_BAD:
+            self._beat_now.set()  # the breaker may have moved
+        return report
 
     async def drain(self, grace: float, hurry: asyncio.Event) -> None:
         """Leave the ring, let what ends within `grace` seconds end, hand the rest back, stop the instance."""
@@ -170,15 +181,27 @@ class GpuWorker:
     async def _beats(self) -> None:
         while True:
             try:
-                await self._registry.beat(await self._beat())
+                beat = await self._beat()
+                self._beat_now.clear()
+                self._hear(await self._registry.beat(beat))
             except (*REDIS_AWAY, RedisError) as error:
                 _log.debug("heartbeat_missed", error=type(error).__name__)
-            self._beat_now.clear()
             try:
                 async with asyncio.timeout(BEAT_SECONDS):
                     await self._beat_now.wait()
             except TimeoutError:
                 continue
+
+    def _hear(self, breaker: BreakerState) -> None:
+        """What the fleet thinks of our instance. Work that waited behind its breaker starts as soon as it closes."""
+        if breaker is self._breaker:
+            return
+        _log.warning("breaker_moved", instance=self.instance.spec.id, old=self._breaker.value, new=breaker.value)
+        self._breaker = breaker
+        closed = breaker is BreakerState.CLOSED
+        if self.available is not self._was_available or (closed and self.available):
+            self._was_available = self.available
+            self._on_available(self.available)
 
     async def _beat(self) -> Beat:
         facts = self.facts
@@ -191,7 +214,7 @@ class GpuWorker:
             engine=facts.engine,
             device=facts.device,
             state="draining" if self.draining else self.instance.state.value,
-            available=self.available,
+            available=self._healthy,
             capacity=facts.capacity,
             in_flight=self.in_flight,
             tokens_per_second=self._speed.of(self.inference.counts.tokens),

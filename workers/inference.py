@@ -30,6 +30,9 @@ from workers.flusher import Flusher
 from workers.run import Run
 from workers.trust import Suspect, Trust
 
+# What a hint names that was passed on; the claim decides what is run.
+FORWARDED = "gen_forwarded"
+
 _QUIET = frozenset({"completed", "incomplete"})
 
 _RETRY_SECONDS = 0.2
@@ -75,7 +78,8 @@ class Inference:
         instance: `<model>.<slot>`.
         fields: the engine's allow-list of request fields.
         salt_key: secret from which each tenant's prefix-cache salt is made.
-        on_requeued: called with (model, generation) when a generation went back to the line.
+        on_requeued: called with (model, generation, slot) when a generation is for another instance: it went back to
+            the line, or this one may not run it. The slot is None where nobody else has a free place.
         on_webhook: called when a commit left something in the outbox.
         on_answer: called with a committed answer that others may have too, and the seconds that it took.
     """
@@ -93,7 +97,7 @@ class Inference:
         fields: frozenset[str],
         limits: Limits,
         salt_key: bytes,
-        on_requeued: Callable[[str, str], None],
+        on_requeued: Callable[[str, str, str | None], None],
         on_webhook: Callable[[], None],
         on_answer: Callable[[Claim, Verdict, float], None] = lambda *_: None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -134,7 +138,18 @@ class Inference:
     async def _claim_and_run(self, task_id: str) -> Report:
         reply = await self._flusher.call(self._work.claim_call(self._model, self._owner, self._instance, task_id))
         claim = self._work.claim_from(reply)
-        return {"ran": None} if claim is None else await self._run(claim)
+        if claim is not None:
+            return await self._run(claim)
+        elsewhere = self._work.elsewhere_from(reply)
+        if elsewhere is not None:
+            self._on_requeued(self._model, FORWARDED, elsewhere)
+        return {"ran": None, "why": "nothing to run" if elsewhere is None else f"passed on to slot {elsewhere}"}
+
+    async def pass_on(self) -> None:
+        """A hint came although this instance may take no work: let another one have it."""
+        elsewhere = await self._flusher.call(self._work.elsewhere_call(self._model, self._instance))
+        if elsewhere:
+            self._on_requeued(self._model, FORWARDED, elsewhere)
 
     async def _run(self, claim: Claim) -> Report:
         run = Run(claim, claim.sequence, began=self._monotonic())
@@ -273,7 +288,7 @@ class Inference:
         if run.pending:
             await self._flusher.call(self._work.append_call(run.claim, run.sequence, run.pending, run.prompt_ids))
         call = self._work.release_call(run.claim, counted=counted, code=code, message=message, exclude=exclude)
-        outcome, model = await self._flusher.call(call)
+        outcome, model, slot = await self._flusher.call(call)
         if outcome == "requeued":
-            self._on_requeued(model, run.claim.generation)
+            self._on_requeued(model, run.claim.generation, slot or None)
         return str(outcome)

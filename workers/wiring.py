@@ -9,13 +9,14 @@ import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from app import bootstrap
 from app.jobs.store import JobStore, QueueCaps
 from app.jobs.work import WorkStore
 from app.lua import AsyncScripts, ScriptBook
 from app.queueing import Hints
-from app.redis import async_jobs_client, jobs_client
+from app.redis import async_jobs_client, jobs_client, jobs_server
 from app.settings import Settings
 from app.webhooks.backoff import Schedule
 from app.webhooks.deliveries import DeliveryStore
@@ -26,6 +27,7 @@ from app.webhooks.tenant_secrets import TenantSecrets
 from app.webhooks.transport import AiohttpTransport
 from model_pool import engines
 from model_pool import registry as pool_registry
+from model_pool.breaker import BreakerPolicy
 from model_pool.client import EngineClient
 from model_pool.health import HealthPolicy
 from model_pool.instance import Instance
@@ -66,13 +68,27 @@ def instance_spec(settings: Settings) -> InstanceSpec:
 def work_store(settings: Settings) -> WorkStore:
     """The job store as workers use it. Call on the loop that will use it."""
     jobs = settings.jobs
-    client = async_jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    client = async_jobs_client(jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
     return WorkStore(
         client,
         lease_seconds=jobs.lease_seconds,
         tick_seconds=jobs.reaper_tick_seconds,
         max_attempts=jobs.max_attempts,
         silence=pool_registry.SILENCE_SECONDS,
+        breaker=breaker_policy(settings),
+    )
+
+
+def breaker_policy(settings: Settings) -> BreakerPolicy:
+    """When this worker's instance is taken out."""
+    breaker = settings.breaker
+    return BreakerPolicy(
+        window=int(breaker.window_seconds * 1000),
+        minimum=breaker.minimum,
+        error_rate=breaker.error_rate,
+        cool_down=int(breaker.open_seconds * 1000),
+        longest_cool_down=int(breaker.max_open_seconds * 1000),
+        probes=breaker.probes,
     )
 
 
@@ -123,7 +139,7 @@ def gpu_worker(
             ).keep
         ),
     )
-    redis_client = async_jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    redis_client = async_jobs_client(jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
     registry = Registry(AsyncScripts(redis_client, _POOL_SCRIPTS))
     reaper = Reaper(work, hints, jobs.reaper_tick_seconds)
     facts = Facts(
@@ -154,7 +170,7 @@ def job_store(settings: Settings) -> JobStore:
     """The job store as clients' processes use it; here for revokes and webhooks."""
     jobs, timeout = settings.jobs, settings.redis.jobs_timeout
     return JobStore(
-        jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=timeout),
+        jobs_client(jobs_server(settings.redis), timeout=timeout),
         caps=QueueCaps(jobs.queue_cap, max(1, int(jobs.queue_cap * jobs.tenant_queue_share))),
         idempotency_seconds=jobs.idempotency_seconds,
         submit_timeout=timeout,
@@ -164,7 +180,7 @@ def job_store(settings: Settings) -> JobStore:
 def courier(settings: Settings) -> Courier:
     """What a webhook worker sends with."""
     hooks = settings.webhooks
-    client = jobs_client(settings.redis.jobs_url.get_secret_value(), timeout=settings.redis.jobs_timeout)
+    client = jobs_client(jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
     store = DeliveryStore(client)
     return Courier(
         store=store,
@@ -195,7 +211,7 @@ def _in_background(publish: Callable[..., bool]) -> Callable[..., None]:
     """Publishing blocks for up to the broker's timeout, so it leaves the loop; `Hints` logs what fails."""
     under_way: set[asyncio.Future[bool]] = set()
 
-    def call(*args: str) -> None:
+    def call(*args: Any) -> None:
         future = asyncio.get_running_loop().run_in_executor(None, publish, *args)
         under_way.add(future)
         future.add_done_callback(under_way.discard)

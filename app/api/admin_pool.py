@@ -1,4 +1,4 @@
-"""`GET /admin/pool`: models, their lines and instances."""
+"""`GET /admin/pool`: models, their lines and instances. `/admin/breakers`: what keeps sick instances out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from app.api.answers import answer
 from app.api.authentication import require_admin
 from app.api.parts import parts
-from app.services.pool import POLICY
+from app.errors import NotFound
 
 blueprint = Blueprint("admin_pool", __name__, url_prefix="/admin")
 require_admin(blueprint)
@@ -15,9 +15,26 @@ require_admin(blueprint)
 
 @blueprint.get("/pool")
 def pool() -> Response:
-    states = parts().pool.states()
+    api = parts()
     models = {
-        name: {"policy": POLICY, "backlog": state.backlog, "instances": state.instances}
-        for name, state in states.items()
+        name: {
+            "policy": api.settings.models[name].policy,
+            "backlog": state.backlog,
+            "instances": state.instances,
+        }
+        for name, state in api.pool.states().items()
     }
     return answer({"models": models})
+
+
+@blueprint.get("/breakers")
+def breakers() -> Response:
+    return answer({"object": "list", "data": parts().pool.breakers()})
+
+
+@blueprint.post("/breakers/<name>/reset")
+def reset_breaker(name: str) -> Response:
+    api = parts()
+    if name.rsplit(".", 1)[0] not in api.settings.models:
+        raise NotFound(f"there is no breaker {name[:80]!r}; GET /admin/breakers lists them")
+    return answer({"name": name, "state": "closed", "reset": api.pool.reset_breaker(name)})

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from app.api.authentication import require_admin
 from app.api.parts import ApiParts, parts
 from app.services.pool import ModelState
+from model_pool.breaker import BreakerState
 
 blueprint = Blueprint("metrics", __name__)
 require_admin(blueprint)
@@ -37,6 +38,7 @@ class Fleet:
         states = self._api.pool.states()
         yield from _lines(states)
         yield _instances(states)
+        yield _breakers(states)
         yield from self._generations(states)
         yield from self._house()
 
@@ -76,4 +78,15 @@ def _instances(states: dict[str, ModelState]) -> Metric:
     for model, state in states.items():
         for name, count in Counter(i["state"] for i in state.instances).items():
             found.add_metric((model, name), count)
+    return found
+
+
+def _breakers(states: dict[str, ModelState]) -> Metric:
+    found = GaugeMetricFamily(
+        "posthouse_breakers", "Instances by the state of their breaker.", labels=("model", "state")
+    )
+    for model, state in states.items():
+        counts = Counter(i["breaker"] for i in state.instances)
+        for name in BreakerState:
+            found.add_metric((model, name.value), counts[name.value])
     return found

@@ -47,6 +47,20 @@ class CanonicalRequest:
 
 
 @dataclass(frozen=True)
+class Dispatch:
+    """How a model's work is handed out.
+
+    Attributes:
+        policy: whose turn it is: round_robin or least_loaded.
+    """
+
+    policy: str = "round_robin"
+
+
+_IN_TURN = Dispatch()
+
+
+@dataclass(frozen=True)
 class NewGeneration:
     """A generation about to stand in line.
 
@@ -62,6 +76,7 @@ class NewGeneration:
     revision: str = ""
     join: str = ""
     cache: str = ""
+    dispatch: Dispatch = _IN_TURN
 
 
 @dataclass(frozen=True)

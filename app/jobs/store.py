@@ -144,6 +144,7 @@ class JobStore:
             "idem_ttl": self._idempotency_ms,
             "webhook": 1 if job.webhook else 0,
             "join": generation.join,
+            "policy": generation.dispatch.policy,
             "join_cap": _MOST_JOINED,
         }
 

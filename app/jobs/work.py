@@ -17,6 +17,7 @@ from app.jobs import events
 from app.jobs.generation import CanonicalRequest, Claim, Usage
 from app.jobs.store import SCRIPTS
 from app.lua import AsyncScripts, Call
+from model_pool.breaker import BreakerPolicy
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class WorkStore:
         tick_seconds: float,
         max_attempts: int,
         silence: float,
+        breaker: BreakerPolicy,
     ) -> None:
         self._client = client
         self._scripts = AsyncScripts(client, SCRIPTS)
@@ -64,18 +66,19 @@ class WorkStore:
         self._tick_ms = int(tick_seconds * 1000)
         self._max_attempts = max_attempts
         self._silence_ms = int(silence * 1000)
+        self._breaker = breaker.encode()
 
     async def send(self, calls: Sequence[Call]) -> list[Any]:
         """Many calls in one round trip; built by the `*_call` methods."""
         return await self._scripts.call_many(calls)
 
     def claim_call(self, model: str, owner: str, instance: str, task_id: str) -> Call:
-        return "claim", (model, owner, instance, self._lease_ms, task_id)
+        return "claim", (model, owner, instance, self._lease_ms, task_id, self._breaker)
 
     @staticmethod
     def claim_from(reply: Sequence[Any]) -> Claim | None:
         """The claim in a reply of `claim_call`, or None when the line had nothing to run."""
-        if not reply:
+        if len(reply) < 2:  # noqa: PLR2004 -- one: see `elsewhere_from`
             return None
         return Claim(
             generation=str(reply[0]),
@@ -91,6 +94,16 @@ class WorkStore:
             continuable=reply[10] == "1",
             cache=str(reply[11]),
         )
+
+    @staticmethod
+    def elsewhere_from(reply: Sequence[Any]) -> str | None:
+        """The slot of another instance that should get the hint, when a claim found work that is not for this one."""
+        return str(reply[0]) if len(reply) == 1 else None
+
+    @staticmethod
+    def elsewhere_call(model: str, instance: str) -> Call:
+        """Reply: the slot of another instance that could run what waits, or ''."""
+        return "elsewhere", (model, instance)
 
     @staticmethod
     def append_call(claim: Claim, sequence: int, batch: Sequence[str], prompt_ids: Sequence[int] = ()) -> Call:
@@ -112,7 +125,7 @@ class WorkStore:
         )  # fmt: skip
 
     def release_call(self, claim: Claim, *, counted: bool, code: str, message: str, exclude: str = "") -> Call:
-        """Reply (outcome, model): outcome is requeued, failed or lost."""
+        """Reply (outcome, model, slot): requeued, failed or lost; another instance that has a free place, or ''."""
         return "release", (claim.generation, claim.fence, int(counted), self._max_attempts, code, message, exclude)
 
     async def log(self, generation: str, start: int) -> list[events.Event]:

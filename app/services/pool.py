@@ -9,10 +9,11 @@ from typing import Any, cast
 import redis
 
 from app.redis_errors import translated
+from model_pool import breaker
 from model_pool.registry import SILENCE_SECONDS, describe
 
-POLICY = "round_robin"
 _PROBE = "ph:probe"
+_TRIPPED = "ph:breakers"
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,41 @@ class Pool:
         pipeline = self._client.pipeline(transaction=False)
         for instance in ids:
             pipeline.hgetall(f"ph:instance:{instance}")
-        found = [describe({"id": i, **fields}) for i, fields in zip(ids, pipeline.execute(), strict=True) if fields]
+        breakers = self._breakers(ids, now)
+        found = [
+            describe({"id": i, **fields}, breakers[i]["state"])
+            for i, fields in zip(ids, pipeline.execute(), strict=True)
+            if fields
+        ]
         return ModelState(len(line), self._oldest(line, now), len(self._alive(model, now)), found)
+
+    def breakers(self) -> list[dict[str, Any]]:
+        """The breaker of every known instance, and of those that have tripped and are gone since, by name.
+
+        As `model_pool.breaker.describe` gives them.
+        """
+        with translated():
+            now = self._now()
+            pipeline = self._client.pipeline(transaction=False)
+            for model in self._models:
+                pipeline.zrange(f"ph:instances:{model}", 0, -1)
+            pipeline.zrange(_TRIPPED, 0, -1)
+            ids = sorted({i for found in pipeline.execute() for i in found})
+            return list(self._breakers(ids, now).values())
+
+    def reset_breaker(self, instance: str) -> bool:
+        """Close a breaker and forget what it has counted; False when it had counted nothing."""
+        with translated():
+            self._client.zrem(_TRIPPED, instance)
+            return bool(self._client.delete(_breaker(instance)))
+
+    def _breakers(self, ids: Iterable[str], now: int) -> dict[str, dict[str, Any]]:
+        known = list(ids)
+        pipeline = self._client.pipeline(transaction=False)
+        for instance in known:
+            pipeline.hgetall(_breaker(instance))
+        pairs = zip(known, pipeline.execute(), strict=True)
+        return {instance: breaker.describe(instance, fields, now) for instance, fields in pairs}
 
     def _oldest(self, line: list[str], now: int) -> float:
         """Members are `<tier digit><15 digits of arrival>:<generation>`; the least arrival has waited longest."""
@@ -93,3 +127,7 @@ class Pool:
     def _now(self) -> int:
         seconds, micros = self._client.time()
         return seconds * 1000 + micros // 1000
+
+
+def _breaker(instance: str) -> str:
+    return f"ph:breaker:{instance}"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import structlog
 
 from app.jobs.feed import Feed
-from app.jobs.generation import CanonicalRequest, NewGeneration, new_generation_id
+from app.jobs.generation import CanonicalRequest, Dispatch, NewGeneration, new_generation_id
 from app.jobs.job import Idempotency, JobView, Kind, NewJob, Status, Webhook, new_job_id
 from app.jobs.store import Accepted, JobStore, SubmitOutcomeUnknown
 from app.jobs.tail import Tail
@@ -176,8 +176,9 @@ class Submit:
             tenant=order.key.tenant, model=model, given=order.params, request=request, wishes=order.wishes
         )
         generation = NewGeneration(
-            new_generation_id(), request, cost, model.settings.revision, join=plan.join, cache=plan.keep
-        )
+            new_generation_id(), request, cost, model.settings.revision, join=plan.join, cache=plan.keep,
+            dispatch=Dispatch(model.settings.policy),
+        )  # fmt: skip
         return _Prepared(self._job(order), generation, plan, self._answers.find(plan))
 
     def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:

@@ -4,7 +4,7 @@
 --
 -- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms   ARGV[5] limit per kind
 -- Keys: ph:reaper hash {tick, hold_until}, ph:running, ph:deadlines, ph:models, ph:instances:<model>,
---       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
+--       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:breaker:<instance>, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
 -- Returns {'skipped'} when another reaper has just run, else
 --         {'held' | 'reaped', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
 local now = now_ms()
@@ -22,6 +22,13 @@ if last > 0 and now - last > math.max(4 * tick, 2000) then
 end
 local held = now < hold_until
 local taken, failed, past = 0, 0, 0
+local returned = {} -- model -> generations that went back to its line
+
+-- A lease runs out long after its process died: the one that has replaced it is not to blame.
+local function same_process(g)
+  local pid = redis.call('HGET', instance_key(g.instance), 'pid')
+  return not pid or pid == g.pid
+end
 
 if not held then
   for _, gen_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:running', '-inf', int(now), 'LIMIT', 0, limit)) do
@@ -32,8 +39,14 @@ if not held then
       -- A lease that ran out before the hold ended was lost to Redis' absence: no attempt.
       local ran_out = tonumber(redis.call('ZSCORE', 'ph:running', gen_id))
       local outcome = hand_back(gen_id, g, { counted = ran_out > hold_until, max_attempts = tonumber(ARGV[3]),
-        code = 'worker_lost', message = 'the worker of this job died or stalled', exclude = '' }, now)
-      if outcome == 'failed' then failed = failed + 1 else taken = taken + 1 end
+        code = 'worker_lost', message = 'the worker of this job died or stalled', exclude = '',
+        fault = ran_out > hold_until and same_process(g) }, now)
+      if outcome == 'failed' then
+        failed = failed + 1
+      else
+        taken = taken + 1
+        returned[g.model] = (returned[g.model] or 0) + 1
+      end
     end
   end
 end
@@ -56,17 +69,14 @@ local reply = { held and 'held' or 'reaped', taken, failed, past, webhooks_wait(
 -- for a second, and for a head that waits long even though others are claimed.
 local function hints_for(model)
   local waiting = redis.call('ZCARD', line_key(model))
-  local free = 0
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', instances_key(model), '-inf', int(now - tonumber(ARGV[4])))) do
     redis.call('ZREM', instances_key(model), id)
     redis.call('LREM', ring_key(model), 0, id)
   end
   if waiting == 0 then return 0 end
-  for _, id in ipairs(redis.call('LRANGE', ring_key(model), 0, -1)) do
-    local load = redis.call('HMGET', instance_key(id), 'capacity', 'in_flight')
-    if load[1] then free = free + math.max(0, tonumber(load[1]) - tonumber(load[2])) end
-  end
+  local free = free_places(model, now)
   if free == 0 then return 0 end
+  if returned[model] then return math.min(returned[model], free) end
   local clock = line_part(model, 'clock')
   local times = redis.call('HMGET', clock, 'moved', 'rehinted')
   local rehinted = tonumber(times[2] or '0')

@@ -6,14 +6,16 @@
 -- ARGV[1] not_after        ms of Redis time; 0: no limit
 -- ARGV[2] facts (JSON)     job_id, gen_id, tenant, model, tier, cost, deadline_in, ttl (ms from now), queue_cap,
 --                          tenant_cap, idem ('' or key digest), idem_body, idem_ttl, webhook (0|1),
---                          join ('' or request digest), join_cap
+--                          join ('' or request digest), join_cap,
+--                          policy (round_robin|least_loaded)
 -- ARGV[3] n                number of following arguments that are fields of the job's hash
 -- ARGV[4 .. 3+n]           field, value, ...
 -- ARGV[4+n ..]             field, value, ... of the generation's hash
 --
 -- Keys: ph:job:<id> hash, ph:gen:<id> hash, ph:gen:<id>:jobs set, ph:gen:<id>:log stream, ph:line:<model>*,
 --       ph:deadlines zset job -> ms, ph:idem:<tenant>:<digest> string `<job>|<body digest>`, ph:void:<job> tombstone,
---       ph:ring:<model> list, ph:instance:<id> hash, ph:join:<digest> string generation
+--       ph:ring:<model> list, ph:instance:<id> hash, ph:join:<digest> string generation,
+--       ph:breaker:<instance>
 --
 -- Returns {'ok', now, slot or '', position} | {'late', now} | {'void', now} | {'full', now, 'model'|'tenant', waiting} |
 --         {'replayed', now, job_id} | {'conflict', now} | {'expired', now} | {'joined', now, generation, status, position}
@@ -31,28 +33,13 @@ if waiting >= f.queue_cap then return { 'full', now, 'model', waiting } end
 local own = tonumber(redis.call('HGET', line_part(f.model, 'tenants'), f.tenant) or '0')
 if own >= f.tenant_cap then return { 'full', now, 'tenant', own } end
 
--- The instance whose turn it is, when it has a free place and nobody waits: it gets the hint on its own queue.
-local function next_slot()
-  if waiting > 0 then return '' end
-  local ring = ring_key(f.model)
-  for _ = 1, math.min(redis.call('LLEN', ring), 16) do
-    local id = redis.call('LMOVE', ring, ring, 'LEFT', 'RIGHT')
-    local load = redis.call('HMGET', instance_key(id), 'in_flight', 'capacity', 'slot')
-    if not load[3] then
-      redis.call('LREM', ring, 0, id)
-    elseif tonumber(load[1]) < tonumber(load[2]) then
-      return load[3]
-    end
-  end
-  return ''
-end
-
 local deadline_at = write_job(f, f.gen_id, 'miss', now, n)
 redis.call('HSET', gen_key(f.gen_id), 'v', V, 'created_at', int(now), 'deadline_at', deadline_at, 'status', 'queued',
   'owner', '', 'instance', '', 'fence', 0, 'attempts', 0, 'seq', 0, 'jobs', 1, 'webhooks', f.webhook, 'excluded', '',
   'cost', f.cost, 'tier', f.tier, 'join', f.join, unpack(ARGV, 4 + n))
 append_events(f.gen_id, 0, { '{"k":"created"}', '{"k":"queued"}' })
-local slot = next_slot()
+-- Where nobody waits, the instance whose turn it is gets the hint on its own queue.
+local slot = waiting == 0 and next_slot(f.model, f.policy, '', now) or ''
 local member = join_line(f.model, f.gen_id, f.tenant, f.tier, f.cost, now)
 redis.call('ZADD', 'ph:deadlines', deadline_at, f.job_id)
 keep_generation(f.gen_id, f.ttl)

@@ -1,6 +1,7 @@
 -- include: keys
 -- include: events
 -- include: line
+-- include: ring
 -- The ways in which generations and jobs end. Everything that must happen together happens here, in one step:
 -- terminal state, final event, outbox entry, the places in line and among the running given up.
 
@@ -31,7 +32,7 @@ local function end_generation(gen_id, g, status, events, fields, now, good)
 end
 
 local GEN = { 'model', 'tenant', 'member', 'tag', 'owner', 'instance', 'status', 'fence', 'attempts', 'seq', 'jobs',
-  'webhooks', 'continuable', 'excluded', 'deadline_at', 'cost', 'join' }
+  'webhooks', 'continuable', 'excluded', 'deadline_at', 'cost', 'join', 'breaker', 'pid' }
 
 -- The fields of a generation that scripts decide on, or nil when it is gone.
 local function read_generation(gen_id)
@@ -86,9 +87,11 @@ end
 -- A worker lost or gave up its generation: back to its old place in line (the head, or near it), or the end when its
 -- attempts are used up or its output cannot be continued.
 --   counted: this run counts as an attempt; false for drains and for losses while Redis was away
+--   fault: the instance is to blame, and its breaker hears of it
 -- Returns 'requeued' | 'failed'.
 local FIRST_OUTPUT_SEQUENCE = 3 -- 0 created, 1 queued, 2 in_progress
 local function hand_back(gen_id, g, opts, now)
+  if opts.fault then tell_breaker(gen_id, g, false, now) end
   local key = gen_key(gen_id)
   local attempts = tonumber(g.attempts)
   if not opts.counted then attempts = redis.call('HINCRBY', key, 'attempts', -1) end
