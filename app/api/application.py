@@ -16,6 +16,7 @@ from app.api import (
     models,
     observing,
     rate_headers,
+    reference,
     response_lists,
     responses,
     webhook_secret,
@@ -31,6 +32,7 @@ _BLUEPRINTS = (
     models.blueprint,
     webhook_secret.blueprint,
     health.blueprint,
+    reference.blueprint,
     metrics.blueprint,
     admin_pool.blueprint,
 )

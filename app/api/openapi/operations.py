@@ -1,0 +1,130 @@
+"""Which operations there are: a table, one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.api.chat_request import ChatRequest
+from app.api.checking import WireModel
+from app.api.client_tokens import ClientTokenRequest
+from app.api.responses_request import ResponsesRequest
+
+# What every request with a key may meet: no key, too much, a fault, a queue that is away.
+_ALWAYS = (401, 403, 429, 500, 503)
+_READING = (400, 404, *_ALWAYS)
+# A waiting call ends as its job does, so it may meet every failure of a job.
+_MAKING = (404, 409, 413, 415, 504, 400, *_ALWAYS)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the path or the query; `schema` is JSON Schema."""
+
+    name: str
+    place: Literal["path", "query", "header"]
+    about: str
+    schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        answer: the schema of its 200; empty for a body that is not JSON.
+        streams: the answer may also be an event stream.
+        errors: statuses that it may answer besides, all with the error object.
+        failures: status to schema for answers that are no error objects.
+    """
+
+    method: str
+    path: str
+    name: str
+    about: str
+    tag: str
+    answer: str
+    body: type[WireModel] | None = None
+    parameters: tuple[Parameter, ...] = ()
+    streams: bool = False
+    errors: tuple[int, ...] = _ALWAYS
+    failures: tuple[tuple[int, str], ...] = ()
+    open: bool = False
+
+
+def _id(about: str) -> Parameter:
+    return Parameter("id", "path", about)
+
+
+_NUMBER = {"type": "integer", "minimum": 0}
+_AFTER = Parameter("after", "query", "the last id of the page before")
+_LIMIT = Parameter("limit", "query", "entries a page", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20})
+_RESPONSE = _id("a response's id")
+_IDEMPOTENCY = Parameter(
+    "Idempotency-Key", "header", "one user action is one generation: a repetition gets the same job"
+)
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "post", "/v1/responses", "createResponse", "Make a response: wait for it, stream it, or leave it running",
+        "Responses", "Response", body=ResponsesRequest, parameters=(_IDEMPOTENCY,), streams=True, errors=_MAKING,
+    ),
+    Operation(
+        "get", "/v1/responses", "listResponses", "This tenant's responses, newest first", "Responses", "ResponseList",
+        parameters=(_AFTER, _LIMIT, Parameter("status", "query", "only these")), errors=_READING,
+    ),
+    Operation(
+        "get", "/v1/responses/{id}", "readResponse", "Poll, wait for the end, or resume the event stream", "Responses",
+        "Response", streams=True, errors=_READING,
+        parameters=(
+            _RESPONSE,
+            Parameter("wait", "query", "seconds to hold the answer", {"type": "integer", "minimum": 1, "maximum": 60}),
+            Parameter("stream", "query", "`true` for the events", {"type": "boolean"}),
+            Parameter("starting_after", "query", "resume after this sequence number", _NUMBER),
+        ),
+    ),
+    Operation(
+        "delete", "/v1/responses/{id}", "deleteResponse", "End it if it runs, and forget it", "Responses", "Deleted",
+        parameters=(_RESPONSE,), errors=_READING,
+    ),
+    Operation(
+        "post", "/v1/responses/{id}/cancel", "cancelResponse", "Cancel; one that has ended stays as it is", "Responses",
+        "Response", parameters=(_RESPONSE,), errors=_READING,
+    ),
+    Operation(
+        "get", "/v1/responses/{id}/input_items", "listInputItems", "What the response was asked", "Responses",
+        "InputItemList", parameters=(_RESPONSE, _AFTER, _LIMIT), errors=_READING,
+    ),
+    Operation(
+        "post", "/v1/chat/completions", "createChatCompletion", "Answer a chat, waiting or streamed", "Chat",
+        "ChatCompletion", body=ChatRequest, parameters=(_IDEMPOTENCY,), streams=True, errors=_MAKING,
+    ),
+    Operation(
+        "get", "/v1/chat/completions/{id}", "readChatCompletion", "Read a chat answer for ten minutes", "Chat",
+        "ChatCompletion", parameters=(_id("a chat completion's id"),), errors=_READING,
+    ),
+    Operation("get", "/v1/models", "listModels", "What is offered", "Models", "ModelList"),
+    Operation(
+        "get", "/v1/models/{id}", "readModel", "One model", "Models", "Model", parameters=(_id("a model's name"),),
+        errors=_READING,
+    ),
+    Operation(
+        "post", "/v1/client_tokens", "createClientToken", "A short-lived token for one end user's browser", "Browsers",
+        "ClientToken", body=ClientTokenRequest, errors=(400, 404, 413, 415, *_ALWAYS),
+    ),
+    Operation("get", "/v1/webhook_secret", "readWebhookSecret", "What signs your webhooks", "Webhooks", "Secret"),
+    Operation("get", "/healthz", "readLiveness", "The process lives", "Operation", "Health", errors=(500,), open=True),
+    Operation(
+        "get", "/readyz", "readReadiness", "A job submitted now would be kept and run", "Operation", "Health",
+        errors=(500,), failures=((503, "Health"),), open=True,
+    ),
+    Operation("get", "/metrics", "readMetrics", "Prometheus metrics (scope admin)", "Operation", ""),
+    Operation("get", "/admin/pool", "readPool", "Models, lines and instances (scope admin)", "Operation", "Pool"),
+    Operation(
+        "get", "/admin/breakers", "listBreakers", "What keeps sick instances out (scope admin)", "Operation", "Breakers",
+    ),
+    Operation(
+        "post", "/admin/breakers/{name}/reset", "resetBreaker", "Close a breaker (scope admin)", "Operation", "Breakers",
+        parameters=(Parameter("name", "path", "an instance's id"),), errors=_READING,
+    ),
+)  # fmt: skip
