@@ -121,10 +121,10 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("get", "/metrics", "readMetrics", "Prometheus metrics (scope admin)", "Operation", ""),
     Operation("get", "/admin/pool", "readPool", "Models, lines and instances (scope admin)", "Operation", "Pool"),
     Operation(
-        "get", "/admin/breakers", "listBreakers", "What keeps sick instances out (scope admin)", "Operation", "Breakers",
+        "get", "/admin/breakers", "listBreakers", "What keeps sick instances out (admin)", "Operation", "Breakers",
     ),
     Operation(
-        "post", "/admin/breakers/{name}/reset", "resetBreaker", "Close a breaker (scope admin)", "Operation", "Breakers",
+        "post", "/admin/breakers/{name}/reset", "resetBreaker", "Close a breaker (admin)", "Operation", "Breakers",
         parameters=(Parameter("name", "path", "an instance's id"),), errors=_READING,
     ),
 )  # fmt: skip
