@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import openai
 import pytest
 
 from app.services.keys import KeyStore
 from tests.support.api_process import DEV_KEY, ApiProcess
-from tests.support.redis_process import RedisProcess
+from tests.support.redis_process import RedisProcess, free_port
 from tests.support.stand_in_worker import StandInWorker
 
 
 @dataclass
 class House:
+    """`pages` is the origin whose pages may call, where there is one."""
+
     redis: RedisProcess
     api: ApiProcess
     worker: StandInWorker
+    pages: str = ""
 
     def sdk(self, key: str = DEV_KEY) -> openai.OpenAI:
         return openai.OpenAI(base_url=f"{self.api.url}/v1", api_key=key, max_retries=0, timeout=30)
 
-    def new_key(self, tenant: str, **options: str) -> str:
-        return KeyStore(self.redis.client()).create(tenant, **options)[1]  # type: ignore[arg-type]
+    def new_key(self, tenant: str, **options: Any) -> str:
+        return KeyStore(self.redis.client()).create(tenant, **options)[1]
 
 
 def build(redis: RedisProcess, **settings: str) -> House:
@@ -40,7 +45,9 @@ def tear_down(house: House) -> None:
 @pytest.fixture(scope="session")
 def house() -> Iterator[House]:
     server = RedisProcess()
-    found = build(server)
+    pages = f"http://127.0.0.1:{free_port()}"
+    found = build(server, POSTHOUSE_API__CORS_ORIGINS=json.dumps([pages]))
+    found.pages = pages
     yield found
     tear_down(found)
     server.close()
