@@ -6,16 +6,18 @@ and trimming happen here, alike for fresh and continued answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that may be shown, and the token ids that it came from."""
+    """Text that may be shown, the token ids that it came from, and their log-probabilities where asked for."""
 
     text: str
     token_ids: tuple[int, ...] = ()
+    logprobs: tuple[Mapping[str, Any], ...] = ()
 
 
 class Assembler:
@@ -30,11 +32,13 @@ class Assembler:
         self._held: list[Piece] = []
         self.stopped = False
 
-    def feed(self, text: str, token_ids: Iterable[int] = ()) -> Piece | None:
+    def feed(
+        self, text: str, token_ids: Iterable[int] = (), logprobs: Iterable[Mapping[str, Any]] = ()
+    ) -> Piece | None:
         """Take one chunk; what may be shown now, or None. After a stop string was met nothing more is taken."""
         if self.stopped:
             return None
-        self._held.append(Piece(text, tuple(token_ids)))
+        self._held.append(Piece(text, tuple(token_ids), tuple(logprobs)))
         waiting = "".join(piece.text for piece in self._held)
         end = self._first_stop(waiting)
         if end is not None:
@@ -77,11 +81,21 @@ class Assembler:
         held, self._held = self._held, []
         ids = tuple(i for piece in held for i in piece.token_ids)
         text = "".join(piece.text for piece in held)[:end]
-        return Piece(text, ids) if text else None
+        return Piece(text, ids, tuple(_before(held, end))) if text else None
 
 
 def _joined(pieces: Sequence[Piece]) -> Piece | None:
     text = "".join(piece.text for piece in pieces)
     if not text:
         return None
-    return Piece(text, tuple(i for piece in pieces for i in piece.token_ids))
+    ids = tuple(i for piece in pieces for i in piece.token_ids)
+    return Piece(text, ids, tuple(entry for piece in pieces for entry in piece.logprobs))
+
+
+def _before(pieces: Sequence[Piece], end: int) -> Iterator[Mapping[str, Any]]:
+    """Log-probabilities of the tokens that begin within the first `end` characters."""
+    place = 0
+    for piece in pieces:
+        if place < end:
+            yield from piece.logprobs
+        place += len(piece.text)

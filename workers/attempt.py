@@ -6,18 +6,21 @@ Pure of Redis and of processes; `inference` moves the pieces.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from app.jobs import events
 from app.jobs.generation import Claim, Result, Usage
+from app.jobs.output import MESSAGE, chat_call
 from app.jobs.work import Verdict
 from app.services import budget
 from app.services.submit import UNCOUNTED
 from model_pool import exchange
 from model_pool.errors import EngineRefused
 from workers.assembly import Assembler, Piece
+from workers.composing import Composer
+from workers.logprobs import clean
 
 # vLLM's text lags its ids by a stop string's length unless the string is left in; trimming is ours.
 _STOP_STAYS = {"include_stop_str_in_output": True}
@@ -56,16 +59,16 @@ class Attempt:
         self._earlier = earlier
         params = claim.request.params
         stop = params.get("stop") or []
-        self._assembler = Assembler([stop] if isinstance(stop, str) else stop)
+        stops = [stop] if isinstance(stop, str) else stop
+        self._assembler = Assembler(stops)
+        self._thoughts = Assembler(stops)
+        self._composer = Composer(opened=earlier.opened, text=earlier.text, calls=f"call_{claim.generation[4:]}")
         self._budget = int(params["max_tokens"])
         self._uncounted = str(params.get(UNCOUNTED, ""))
-        self._opened = earlier.opened
-        self._text = [earlier.text] if earlier.text else []
         self._made = 0  # tokens of this attempt
-        self._counts_ids = False
+        self._reasoned = 0  # those of them that were reasoning
         self._usage: exchange.Usage | None = None
         self._finish: str | None = None
-        self._tool_calls: dict[int, dict[str, Any]] = {}
         self.prompt_ids: tuple[int, ...] = claim.prompt_token_ids
 
     @property
@@ -122,31 +125,48 @@ class Attempt:
         """The events to log for one chunk, as JSON."""
         if chunk.prompt_token_ids and not self.prompt_ids:
             self.prompt_ids = chunk.prompt_token_ids
-        self._counts_ids = self._counts_ids or bool(chunk.token_ids)
-        self._made += len(chunk.token_ids) or (1 if chunk.text else 0)
+        made = len(chunk.token_ids) or (1 if chunk.text or chunk.reasoning or chunk.tool_calls else 0)
+        self._made += made
+        self._reasoned += made if chunk.reasoning else 0
         self._usage = chunk.usage or self._usage
         self._finish = chunk.finish_reason or self._finish
-        for delta in chunk.tool_calls:
-            _merge_tool_call(self._tool_calls, delta)
-        return self._shown(self._assembler.feed(chunk.text, chunk.token_ids)) if chunk.text or chunk.token_ids else []
+        if chunk.reasoning or chunk.tool_calls:
+            return self._special(chunk)
+        if not (chunk.text or chunk.token_ids):
+            return []
+        thought = self._thought(self._thoughts.finish()) if chunk.text else []
+        return thought + self._shown(self._assembler.feed(chunk.text, chunk.token_ids, clean(chunk.logprobs)))
+
+    def _special(self, chunk: exchange.Chunk) -> list[str]:
+        """A chunk that is not, or not only, text; its ids and log-probabilities are never needed."""
+        shown = self._thought(self._thoughts.feed(chunk.reasoning)) if chunk.reasoning else []
+        if chunk.text or chunk.tool_calls:
+            shown += self._thought(self._thoughts.finish())
+        if chunk.text:
+            shown += self._shown(self._assembler.feed(chunk.text))
+        if chunk.tool_calls:
+            shown += self._shown(self._assembler.finish())
+        return shown + [event for delta in chunk.tool_calls for event in self._composer.call(delta)]
 
     @property
     def stopped(self) -> bool:
         """A stop string was met: nothing of what the engine still sends is wanted."""
-        return self._assembler.stopped
+        return self._assembler.stopped or self._thoughts.stopped
 
     def close(self) -> list[str]:
         """The events that complete the text once the engine has ended."""
-        shown = self._shown(self._assembler.finish())
-        return [*shown, *self._opening(), *events.CLOSING]
+        shown = [*self._thought(self._thoughts.finish()), *self._shown(self._assembler.finish())]
+        return [*shown, *self._composer.close()]
 
     def verdict(self) -> Verdict:
-        """How the generation ended: completed by stop or tool calls, incomplete by length."""
+        """How the generation ended: completed by stop or tool calls, incomplete by length. After `close`."""
         finish = "stop" if self.stopped else (self._finish or "stop")
         status = "incomplete" if finish in {"length", "content_filter"} else "completed"
         usage = self._total()
-        calls = [self._tool_calls[i] for i in sorted(self._tool_calls)]
-        result = Result("".join(self._text), finish, usage, calls).to_json()
+        output = self._composer.output
+        plain = all(item.kind == MESSAGE and item.logprobs is None for item in output.items)
+        items = [] if plain else [item.to_dict() for item in output.items]
+        result = Result(output.text, finish, usage, [chat_call(call) for call in output.calls], items).to_json()
         return Verdict(status, usage, result, joinable=finish == "stop" and not self._earlier.text)
 
     def end_event(self, verdict: Verdict) -> str:
@@ -166,35 +186,19 @@ class Attempt:
         earlier = len(self._earlier.token_ids)
         usage = self._usage
         if usage is None:
-            return Usage(len(self.prompt_ids), earlier + self._made)
+            return Usage(len(self.prompt_ids), earlier + self._made, reasoning_tokens=self._reasoned)
         prompt = usage.prompt_tokens - (earlier if self._continuation_by_ids else 0)
         made = self._made if self.stopped or not usage.completion_tokens else usage.completion_tokens
-        return Usage(len(self.prompt_ids) or prompt, earlier + made, usage.cached_tokens, usage.reasoning_tokens)
+        reasoned = usage.reasoning_tokens or self._reasoned
+        return Usage(len(self.prompt_ids) or prompt, earlier + made, usage.cached_tokens, reasoned)
 
     @property
     def _continuation_by_ids(self) -> bool:
         continuation = self._continuation()
         return continuation is not None and continuation.by_ids
 
-    def _opening(self) -> tuple[str, ...]:
-        if self._opened:
-            return ()
-        self._opened = True
-        return events.OPENING
-
     def _shown(self, piece: Piece | None) -> list[str]:
-        if piece is None:
-            return []
-        self._text.append(piece.text)
-        return [*self._opening(), events.delta(piece.text, piece.token_ids)]
+        return [] if piece is None else self._composer.text(piece)
 
-
-def _merge_tool_call(calls: dict[int, dict[str, Any]], delta: Mapping[str, Any]) -> None:
-    """Add a streamed piece of a tool call (OpenAI's form: arguments come in fragments) to what is there."""
-    call = calls.setdefault(int(delta.get("index", len(calls))), {"type": "function", "function": {"arguments": ""}})
-    if delta.get("id"):
-        call["id"] = delta["id"]
-    function = delta.get("function") or {}
-    if function.get("name"):
-        call["function"]["name"] = function["name"]
-    call["function"]["arguments"] += function.get("arguments") or ""
+    def _thought(self, piece: Piece | None) -> list[str]:
+        return [] if piece is None else self._composer.reasoning(piece)

@@ -181,8 +181,9 @@ class Inference:
         except asyncio.CancelledError:
             return await self._interrupted(run)
         self.counts.finished += 1
+        closing = attempt.close()
         verdict = attempt.verdict()
-        return await self._commit(run, verdict, [*attempt.close(), attempt.end_event(verdict)])
+        return await self._commit(run, verdict, [*closing, attempt.end_event(verdict)])
 
     def _company(self, run: Run) -> AbstractAsyncContextManager[None]:
         """The last attempt waits, outside its time limit, until no other last attempt runs."""

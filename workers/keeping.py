@@ -26,6 +26,8 @@ class Keeping:
     def keep(self, claim: Claim, verdict: Verdict, seconds: float) -> bool:
         """Whether the answer was kept. Blocks for at most the cache's timeout."""
         result = json.loads(verdict.result)
+        if result.get("items"):
+            return False  # an entry keeps a text, and this answer is more than that
         key = CacheKey(*json.loads(claim.cache))
         answer = Answer(
             text=result["text"],

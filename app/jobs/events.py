@@ -7,9 +7,18 @@ The log is a Redis Stream; entry `<sequence + 1>-0` holds one JSON object:
     {"k": "in_progress"}                          2, once, however often the generation is taken back
     {"k": "item"}                                 an output message begins
     {"k": "part"}                                 its text part begins
-    {"k": "delta", "x": TEXT, "i": [IDS]}         text, and the token ids it came from (where known)
+    {"k": "delta", "x": TEXT, "i": [IDS]}         text, and the token ids it came from (where known); where they were
+                                                  asked for, its log-probabilities as "l", all finite or null
     {"k": "text_done"} {"k": "part_done"} {"k": "item_done"}
+    {"k": "r_item"}                               reasoning begins
+    {"k": "r_delta", "x": TEXT}
+    {"k": "r_done"} {"k": "r_item_done"}
+    {"k": "call", "id": CALL_ID, "name": NAME}    a call of a tool begins
+    {"k": "args", "x": TEXT}                      a piece of its arguments
+    {"k": "args_done"} {"k": "call_done"}
     {"k": "end", "status": STATUS, "finish": REASON?, "code": CODE?, "message": MESSAGE?}
+
+Items follow one another: one is done before the next begins, and its place in the output is its number.
 
 The API renders them with each job's own ids, as Responses events or chat chunks.
 """
@@ -17,12 +26,15 @@ The API renders them with each job's own ids, as Responses events or chat chunks
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 OPENING = ('{"k":"item"}', '{"k":"part"}')
 CLOSING = ('{"k":"text_done"}', '{"k":"part_done"}', '{"k":"item_done"}')
+REASONING_OPENING = ('{"k":"r_item"}',)
+REASONING_CLOSING = ('{"k":"r_done"}', '{"k":"r_item_done"}')
+CALL_CLOSING = ('{"k":"args_done"}', '{"k":"call_done"}')
 FIRST_OUTPUT = 3  # the sequence number of the first event that a worker writes
 
 
@@ -42,18 +54,39 @@ class Event:
         return self.kind == "end"
 
 
-def delta(text: str, token_ids: Sequence[int] = ()) -> str:
+def delta(text: str, token_ids: Sequence[int] = (), logprobs: Sequence[Mapping[str, Any]] = ()) -> str:
     """The JSON of a text delta."""
     body: dict[str, Any] = {"k": "delta", "x": text}
     if token_ids:
         body["i"] = list(token_ids)
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    if logprobs:
+        body["l"] = list(logprobs)
+    return _dumps(body)
+
+
+def reasoning(text: str) -> str:
+    """The JSON of a reasoning delta."""
+    return _dumps({"k": "r_delta", "x": text})
+
+
+def call(call_id: str, name: str) -> str:
+    """The JSON of a call's beginning."""
+    return _dumps({"k": "call", "id": call_id, "name": name})
+
+
+def arguments(text: str) -> str:
+    """The JSON of a piece of a call's arguments."""
+    return _dumps({"k": "args", "x": text})
 
 
 def end(status: str, *, finish: str | None = None, code: str | None = None, message: str | None = None) -> str:
     """The JSON of the terminal event."""
     body = {"k": "end", "status": status, "finish": finish, "code": code, "message": message}
-    return json.dumps({k: v for k, v in body.items() if v is not None}, ensure_ascii=False, separators=(",", ":"))
+    return _dumps({k: v for k, v in body.items() if v is not None})
+
+
+def _dumps(body: dict[str, Any]) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def whole_answer(text: str, finish: str) -> list[str]:

@@ -99,20 +99,29 @@ class Usage:
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished run produced. `finish_reason` is the engine's: stop, length, tool_calls."""
+    """What a finished run produced.
+
+    Attributes:
+        text: what the messages say.
+        finish_reason: the engine's: stop, length, tool_calls.
+        tool_calls: in chat's form.
+        items: stored forms of `output.Item`, where the answer is more than one message without log-probabilities.
+    """
 
     text: str
     finish_reason: str
     usage: Usage
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    items: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        body = {
             "text": self.text,
             "finish_reason": self.finish_reason,
             "usage": self.usage.to_dict(),
             "tool_calls": self.tool_calls,
         }
+        return {**body, "items": self.items} if self.items else body
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -148,6 +148,15 @@ def test_output_that_cannot_be_continued_ends_failed_with_its_text_kept(books: B
     assert events.text_of(books.store.whole_log(generation.id)) == "{"
 
 
+def test_an_answer_that_has_begun_to_reason_cannot_be_continued(books: Books) -> None:
+    job, generation = letter()
+    books.store.submit(job, generation)
+    held = claim(books)
+    books.scripts.call("append", held[0], held[1], 3, "", *events.REASONING_OPENING, events.reasoning("hm"))
+    assert books.scripts.call("release", held[0], held[1], 0, 3, "worker_lost", "gone", "")[0] == "failed"
+    assert books.store.existing(job.id).status is Status.FAILED
+
+
 def test_cancelling_a_queued_job_takes_it_out_of_line(books: Books) -> None:
     job, generation = letter()
     books.store.submit(job, generation)

@@ -9,6 +9,9 @@ if held[1] ~= ARGV[2] or held[3] == '' then return 0 end
 if tonumber(held[2]) == tonumber(ARGV[3]) + #ARGV - 4 then return 1 end -- only this fence's holder appends: it was us
 if held[2] ~= ARGV[3] then return 0 end
 if ARGV[4] ~= '' then redis.call('HSET', gen_key(ARGV[1]), 'prompt_ids', ARGV[4]) end
+for at = 5, #ARGV do -- nobody can continue reasoning: where a parser stood in it is known to its engine alone
+  if ARGV[at] == '{"k":"r_item"}' then redis.call('HSET', gen_key(ARGV[1]), 'continuable', '0') end
+end
 append_events(ARGV[1], tonumber(ARGV[3]), { unpack(ARGV, 5) })
 if held[4] == '1' then
   redis.call('HSET', gen_key(ARGV[1]), 'probe', '')

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
 
-from app.jobs import events
+from app.jobs import events, output
 from app.jobs.generation import CanonicalRequest, Claim
-from model_pool.errors import EngineRefused
+from model_pool.errors import EngineBroken, EngineRefused
 from model_pool.exchange import Chunk, Usage
 from workers.attempt import Attempt, Earlier
 
@@ -125,3 +126,107 @@ def test_an_open_budget_is_lowered_to_what_is_left() -> None:
     assert attempt.left == 1
     with pytest.raises(EngineRefused, match="the prompt has 120 tokens and at least 1 token"):
         Attempt(claim(max_tokens=60, uncounted="open"), Earlier()).fit(120, 120)
+
+
+def kinds(logged_events: list[str]) -> list[str]:
+    return [json.loads(e)["k"] for e in logged_events]
+
+
+def test_reasoning_is_an_item_of_its_own_before_the_message() -> None:
+    attempt = Attempt(claim(), Earlier())
+    logged_events = attempt.take(Chunk(reasoning="hm ", token_ids=(1,)))
+    logged_events += attempt.take(Chunk(reasoning="so", token_ids=(2,)))
+    logged_events += attempt.take(Chunk("yes", (3,), finish_reason="stop"))
+    logged_events += attempt.close()
+    assert kinds(logged_events) == [
+        "r_item", "r_delta", "r_delta", "r_done", "r_item_done",
+        "item", "part", "delta", "text_done", "part_done", "item_done",
+    ]  # fmt: skip
+    result = json.loads(attempt.verdict().result)
+    assert result["text"] == "yes"
+    assert result["items"] == [{"t": "reasoning", "x": "hm so"}, {"t": "message", "x": "yes"}]
+    assert (result["usage"]["output_tokens"], result["usage"]["reasoning_tokens"]) == (3, 2)
+
+
+def test_an_answer_cut_while_it_reasons_has_no_message() -> None:
+    attempt = Attempt(claim(), Earlier())
+    attempt.take(Chunk(reasoning="hm", token_ids=(1,), finish_reason="length"))
+    assert kinds(attempt.close()) == ["r_done", "r_item_done"]
+    verdict = attempt.verdict()
+    assert (verdict.status, json.loads(verdict.result)["text"]) == ("incomplete", "")
+
+
+def test_calls_follow_one_another_each_done_before_the_next() -> None:
+    attempt = Attempt(claim(), Earlier())
+    pieces = [
+        {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}},
+        {"index": 0, "function": {"arguments": "{}"}},
+        {"index": 1, "function": {"name": "g", "arguments": "{"}},
+        {"index": 1, "function": {"arguments": "}"}},
+    ]
+    logged_events = [*attempt.take(Chunk("first", (1,))), *attempt.take(Chunk(tool_calls=tuple(pieces)))]
+    assert kinds([*logged_events, *attempt.close()]) == [
+        "item", "part", "delta", "text_done", "part_done", "item_done",
+        "call", "args", "args_done", "call_done", "call", "args", "args", "args_done", "call_done",
+    ]  # fmt: skip
+    calls = json.loads(attempt.verdict().result)["tool_calls"]
+    assert [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls] == [
+        ("a", "f", "{}"),
+        ("call_1_1", "g", "{}"),
+    ]
+    with pytest.raises(EngineBroken, match="goes back"):
+        attempt.take(Chunk(tool_calls=(pieces[1],)))
+
+
+def test_text_that_is_held_back_comes_out_before_a_call_begins() -> None:
+    attempt = Attempt(claim(stop=["abc"]), Earlier())
+    logged_events = attempt.take(Chunk("xab", (1,)))
+    logged_events += attempt.take(Chunk(tool_calls=({"index": 0, "id": "a", "function": {"name": "f"}},)))
+    assert [json.loads(e).get("x") for e in logged_events if json.loads(e)["k"] == "delta"] == ["xab"]
+
+
+def test_a_near_miss_at_the_very_end_is_in_the_result_too() -> None:
+    attempt = Attempt(claim(stop=["abcdefg"]), Earlier())
+    shown = attempt.take(Chunk("xabc", (1,), finish_reason="stop")) + attempt.close()
+    assert events.text_of(logged(*shown)) == json.loads(attempt.verdict().result)["text"] == "xabc"
+
+
+def test_a_stop_string_ends_reasoning_as_well() -> None:
+    attempt = Attempt(claim(stop=["END"]), Earlier())
+    attempt.take(Chunk(reasoning="hm EN", token_ids=(1,)))
+    attempt.take(Chunk(reasoning="D more", token_ids=(2,)))
+    assert attempt.stopped
+    attempt.close()
+    assert json.loads(attempt.verdict().result)["items"] == [{"t": "reasoning", "x": "hm "}]
+
+
+def test_log_probabilities_stay_with_their_text_and_are_json() -> None:
+    attempt = Attempt(claim(stop=["!!"]), Earlier())
+    entries = [{"token": t, "logprob": v, "bytes": None} for t, v in (("a", -math.inf), ("!", math.nan), ("b", -0.5))]
+    shown: list[str] = []
+    for text, entry in zip(("a", "!", "b"), entries, strict=True):
+        shown += attempt.take(Chunk(text, (1,), logprobs=({**entry, "top_logprobs": [entry]},)))
+    shown += attempt.close()
+    found = [e["l"] for e in map(json.loads, shown) if e["k"] == "delta"]
+    assert [[entry["logprob"] for entry in each] for each in found] == [[-9999.0], [None, -0.5]]
+    [item] = json.loads(attempt.verdict().result)["items"]
+    assert [entry["token"] for entry in item["l"]] == ["a", "!", "b"]
+    assert item["l"][1]["top_logprobs"] == [{"token": "!", "logprob": None, "bytes": [33]}]
+
+
+def test_log_probabilities_of_a_stop_string_are_cut_with_it() -> None:
+    attempt = Attempt(claim(stop=["!"]), Earlier())
+    for text in ("a", "!", "b"):
+        attempt.take(Chunk(text, (1,), logprobs=({"token": text, "logprob": -1.0},)))
+    attempt.close()
+    assert [entry["token"] for entry in json.loads(attempt.verdict().result)["items"][0]["l"]] == ["a"]
+
+
+def test_what_the_log_adds_up_to_is_what_the_result_says() -> None:
+    attempt = Attempt(claim(), Earlier())
+    shown = attempt.take(Chunk(reasoning="hm"))
+    shown += attempt.take(Chunk("a", logprobs=({"token": "a", "logprob": -1.0},)))
+    shown += attempt.take(Chunk("b", logprobs=({"token": "b", "logprob": -1.0},)))
+    shown += attempt.take(Chunk(tool_calls=({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}},)))
+    shown += attempt.close()
+    assert output.from_events(logged(*shown)) == output.from_result(json.loads(attempt.verdict().result))
