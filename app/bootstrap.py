@@ -88,9 +88,7 @@ def api_parts(settings: Settings) -> ApiParts:
 def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
     """The response cache of a process. Without `local` it keeps no copies of its own, for processes that only write."""
     redis_settings, sizes = settings.redis, settings.cache
-    client = redis_clients.jobs_client(
-        redis_clients.cache_server(redis_settings), timeout=redis_settings.cache_timeout
-    )
+    client = redis_clients.jobs_client(redis_clients.cache_server(redis_settings), timeout=redis_settings.cache_timeout)
     observer = CacheMetrics()
     store = GuardedStore(RedisEntryStore(client), monotonic=time.monotonic, observer=observer)
     return ResponseCache(
@@ -121,7 +119,12 @@ def job_store(settings: Settings, client: redis.Redis) -> JobStore:
         caps=QueueCaps(jobs.queue_cap, max(1, int(jobs.queue_cap * jobs.tenant_queue_share))),
         idempotency_seconds=jobs.idempotency_seconds,
         submit_timeout=settings.redis.jobs_timeout,
+        replication_timeout=_replication_timeout(settings),
     )
+
+
+def _replication_timeout(settings: Settings) -> float | None:
+    return settings.redis.replication_timeout if settings.redis.durability == "replicated" else None
 
 
 def key_store(settings: Settings) -> KeyStore:

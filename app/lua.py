@@ -74,6 +74,27 @@ class Scripts:
         except NoScriptError:
             return self._client.eval(self._book[name], 0, *args)
 
+    def call_confirmed(self, name: str, *args: Any, within_ms: int) -> tuple[Any, int]:
+        """Run one script; its reply, and how many replicas had what it wrote within that time.
+
+        Both go out on one connection, because WAIT speaks of its own connection's writes: on another one it answers 1
+        although the replica is frozen.
+        """
+        reply, replicas = self._confirmed(("EVALSHA", self._book.sha(name), 0, *args), within_ms)
+        if isinstance(reply, NoScriptError):
+            reply, replicas = self._confirmed(("EVAL", self._book[name], 0, *args), within_ms)
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(replicas, Exception):
+            raise replicas
+        return reply, int(replicas)
+
+    def _confirmed(self, command: tuple[Any, ...], within_ms: int) -> list[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.execute_command(*command)  # type: ignore[no-untyped-call]
+        pipeline.execute_command("WAIT", 1, within_ms)  # type: ignore[no-untyped-call]
+        return list(pipeline.execute(raise_on_error=False))
+
 
 class AsyncScripts:
     """Calls scripts through an asyncio client, alone or many in one round trip."""
@@ -90,21 +111,27 @@ class AsyncScripts:
         except NoScriptError:
             return await self._client.eval(self._book[name], 0, *args)
 
-    async def call_many(self, calls: Sequence[Call]) -> list[Any]:
+    async def call_many(self, calls: Sequence[Call], *, confirm_ms: int = 0) -> tuple[list[Any], int]:
         """Run many scripts in one round trip, in order, one caller at a time; a script's own error stands in its place.
+
+        With `confirm_ms` the second value is how many replicas had all that was written within that time.
 
         Raises:
             redis.RedisError: the round trip itself failed; whether the scripts ran is unknown.
         """
-        replies = await self._round(calls)
+        replies, replicas = await self._round(calls, confirm_ms)
         missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if missing:
             for name in {calls[i][0] for i in missing}:
                 await self._client.script_load(self._book[name])
-            again = await self._round([calls[i] for i in missing])
+            again, replicas = await self._round([calls[i] for i in missing], confirm_ms)
             for i, reply in zip(missing, again, strict=True):
                 replies[i] = reply
-        return replies
+        return replies, replicas
 
-    async def _round(self, calls: Sequence[Call]) -> list[Any]:
-        return await self._batches.send([("EVALSHA", self._book.sha(name), 0, *args) for name, args in calls])
+    async def _round(self, calls: Sequence[Call], confirm_ms: int) -> tuple[list[Any], int]:
+        commands: list[tuple[Any, ...]] = [("EVALSHA", self._book.sha(name), 0, *args) for name, args in calls]
+        if not confirm_ms:
+            return await self._batches.send(commands), 0
+        *replies, replicas = await self._batches.send([*commands, ("WAIT", 1, confirm_ms)])
+        return replies, replicas if isinstance(replicas, int) else 0

@@ -75,6 +75,7 @@ def work_store(settings: Settings) -> WorkStore:
         tick_seconds=jobs.reaper_tick_seconds,
         max_attempts=jobs.max_attempts,
         silence=pool_registry.SILENCE_SECONDS,
+        confirm_seconds=settings.redis.replication_timeout if settings.redis.durability == "replicated" else 0,
         breaker=breaker_policy(settings),
     )
 
@@ -128,6 +129,7 @@ def gpu_worker(
             first_token=jobs.first_token_stall_seconds,
             between_tokens=jobs.token_stall_seconds,
             max_attempts=jobs.max_attempts,
+            server_errors=settings.breaker.minimum,
             context_length=spec.model.context_length,
         ),
         salt_key=_salt_key(settings),

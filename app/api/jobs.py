@@ -18,6 +18,8 @@ from cache import directives
 
 REPLAYED = "x-posthouse-replayed"
 CACHE = "x-posthouse-cache"
+POSITION = "x-posthouse-position"
+ETA = "x-posthouse-eta"
 
 
 def streamed(api: ApiParts, view: JobView, tail: Tail, renderer: Renderer, *, owner: bool) -> Response:
@@ -76,13 +78,20 @@ def await_end(api: ApiParts, view: JobView, tail: Tail, *, seconds: float | None
 
 
 def marked(response: Response, submitted: Submitted) -> Response:
-    """Say where the answer comes from: an earlier job of the same Idempotency-Key, the cache, a shared generation."""
+    """Say where the answer comes from: an earlier job of the same Idempotency-Key, the cache, a shared generation.
+
+    And how long the wait was expected to be when the job was accepted.
+    """
     if submitted.replayed:
         response.headers[REPLAYED] = "true"
         return response
     response.headers[CACHE] = submitted.cache
     if submitted.age is not None:
         response.headers["Age"] = str(submitted.age)
+    if submitted.position is not None:
+        response.headers[POSITION] = str(submitted.position)
+        if submitted.eta_seconds is not None:
+            response.headers[ETA] = f"{submitted.eta_seconds:.1f}"
     return response
 
 

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.api.render_items import output_item
 from app.jobs.job import JobView, Status
+from app.jobs.output import MESSAGE, NOTHING, Item, Output
 
 _CONTENT_STATUS = {Status.COMPLETED: "completed", Status.IN_PROGRESS: "in_progress"}
 # The engine's reasons for stopping early, in the wire's words.
 _REASONS = {"length": "max_output_tokens"}
 
 
-def item_id(job_id: str) -> str:
-    """The id of a job's one output message: the job's own digits."""
-    return "msg_" + job_id.removeprefix("resp_")
-
-
-def text_part(text: str) -> dict[str, Any]:
-    """An output text part."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def output_item(job_id: str, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-    """The output message."""
-    return {"id": item_id(job_id), "type": "message", "role": "assistant", "status": status, "content": content}
-
-
-def render_response(view: JobView, text: str = "") -> dict[str, Any]:
+def render_response(view: JobView, output: Output = NOTHING) -> dict[str, Any]:
     """The Responses object.
 
     Args:
         view: the job as it is.
-        text: its answer as far as it is known; what failed or was cancelled half way keeps what it had.
+        output: its answer as far as it is known; what failed or was cancelled half way keeps what it had.
     """
     return {
         "id": view.id,
@@ -41,7 +28,7 @@ def render_response(view: JobView, text: str = "") -> dict[str, Any]:
         "status": view.status.value,
         "background": view.background,
         "model": view.model,
-        "output": _output(view, text),
+        "output": _items(view, output),
         "error": _error(view),
         "incomplete_details": _incomplete(view),
         "usage": _usage(view),
@@ -57,10 +44,12 @@ def render_response(view: JobView, text: str = "") -> dict[str, Any]:
     }
 
 
-def _output(view: JobView, text: str) -> list[dict[str, Any]]:
-    if not text and view.status is not Status.COMPLETED:
-        return []
-    return [output_item(view.id, _CONTENT_STATUS.get(view.status, "incomplete"), [text_part(text)])]
+def _items(view: JobView, output: Output) -> list[dict[str, Any]]:
+    """Only the last item can have been cut; what completed without an answer has an empty one."""
+    items = output.items or ((Item(MESSAGE),) if view.status is Status.COMPLETED else ())
+    last = _CONTENT_STATUS.get(view.status, "incomplete")
+    cut = len(items) - 1
+    return [output_item(view.id, item, n, last if n == cut else "completed") for n, item in enumerate(items)]
 
 
 def _error(view: JobView) -> dict[str, Any] | None:
@@ -97,5 +86,5 @@ def _additions(view: JobView) -> dict[str, Any]:
     """What the original does not have."""
     added: dict[str, Any] = {"cache": view.cache, "attempts": view.attempts, "degraded": False}
     if view.status is Status.QUEUED and view.position is not None:
-        added["queue"] = {"position": view.position, "eta_seconds": None}
+        added["queue"] = {"position": view.position, "eta_seconds": view.eta_seconds}
     return added

@@ -22,6 +22,7 @@ def event(name: str, number: int, text: str) -> str:
     return f"event: {name}\nid: {number}\ndata: {text}\n\n"
 
 
-def position(rank: int) -> bytes:
-    """A comment with the place in line; every client skips comments."""
-    return f": position={rank}\n".encode()
+def position(rank: int, eta_seconds: float | None) -> bytes:
+    """A comment with the place in line and the expected wait, if it is known; every client skips comments."""
+    eta = "" if eta_seconds is None else f" eta={eta_seconds:.1f}"
+    return f": position={rank}{eta}\n".encode()

@@ -63,7 +63,7 @@ class EventStream:
         self._owner = owner
         self._open = True
         self._spoke_at = parts.monotonic()
-        self._queued = view.position
+        self._queued = None if view.position is None else (view.position, view.eta_seconds)
         self._looked_at = self._spoke_at
 
     def response(self) -> Response:
@@ -71,7 +71,7 @@ class EventStream:
 
     def __iter__(self) -> Iterator[bytes]:
         if self._queued is not None:
-            yield sse.position(self._queued)
+            yield sse.position(*self._queued)
         try:
             yield from self._frames()
         except CallerGone:
@@ -113,14 +113,14 @@ class EventStream:
         now = self._parts.monotonic()
         if self._queued is not None and now - self._looked_at >= _POSITION_SECONDS:
             self._looked_at = now
-            before, self._queued = self._queued, self._position()
+            before, self._queued = self._queued, self._place()
             if self._queued is not None and self._queued != before:
-                return sse.position(self._queued)
+                return sse.position(*self._queued)
         return sse.KEEP_ALIVE if now - self._spoke_at >= self._parts.keep_alive_seconds else b""
 
-    def _position(self) -> int | None:
+    def _place(self) -> tuple[int, float | None] | None:
         try:
-            return self._parts.results.position(self._view.id)
+            return self._parts.results.place(self._view.id)
         except Unavailable:
             return self._queued
 

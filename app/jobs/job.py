@@ -116,7 +116,8 @@ class JobFailure:
 class JobView:
     """A job as its owner may see it now, derived from its own record and its generation's.
 
-    Times are Unix milliseconds of Redis' clock. `position` is the rank in the model's line (0 is next) while queued.
+    Times are Unix milliseconds of Redis' clock. `position` is the rank in the model's line (0 is next) while queued,
+    `eta_seconds` the wait that is expected from there, None where nothing was measured or nobody is healthy.
     `end_sequence` is the number of the job's own terminal event when it left its generation early, else None.
     `result` is what the engine gave (see `generation.Result`), present once the generation ended with one.
     """
@@ -143,6 +144,7 @@ class JobView:
     started_at: int | None = None
     ended_at: int | None = None
     position: int | None = None
+    eta_seconds: float | None = None
     attempts: int = 0
     end_sequence: int | None = None
     failure: JobFailure | None = None

@@ -76,9 +76,19 @@ class Output:
         return [entry for entries in found for entry in entries] if found else None
 
 
+NOTHING = Output()
+
+
 def chat_call(item: Item) -> dict[str, Any]:
     """A call in chat's form."""
     return {"id": item.call_id, "type": "function", "function": {"name": item.name, "arguments": item.text}}
+
+
+def as_message(output: Output) -> dict[str, Any]:
+    """The answer as an engine takes it back, as the assistant's message; reasoning is not repeated to models."""
+    message: dict[str, Any] = {"role": "assistant", "content": output.text}
+    calls = [chat_call(call) for call in output.calls]
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def from_result(result: Mapping[str, Any]) -> Output:

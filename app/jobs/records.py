@@ -65,8 +65,13 @@ def _pairs(flat: Sequence[str]) -> dict[str, str]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
+def seconds_from(milliseconds: Any) -> float | None:
+    """An expected wait as scripts give it; below zero nobody can say."""
+    return None if int(milliseconds) < 0 else int(milliseconds) / 1000
+
+
 def view_from(reply: Sequence[Any]) -> JobView:
-    """A `JobView` from the reply of the view script: [now, rank, job fields, generation fields].
+    """A `JobView` from the reply of the view script: [now, rank, job fields, generation fields, wait].
 
     A generation whose record is gone while its job is kept has run out of retention; its job reads as it ended, or
     failed when it never did.
@@ -79,6 +84,7 @@ def view_from(reply: Sequence[Any]) -> JobView:
     ended = source.get("ended_at")
     rank = int(reply[1])
     return JobView(
+        eta_seconds=seconds_from(reply[4]) if rank >= 0 and not own else None,
         id=job["id"],
         kind=Kind(job["kind"]),
         tenant=job["tenant"],

@@ -25,21 +25,31 @@ from app.jobs import events
 from app.jobs.clock import RedisClock
 from app.jobs.generation import CanonicalRequest, NewGeneration, Result
 from app.jobs.job import JobView, NewJob, Status
-from app.jobs.records import generation_fields, job_fields, view_from
+from app.jobs.records import generation_fields, job_fields, seconds_from, view_from
 from app.lua import ScriptBook, Scripts
 from app.redis_errors import RETRY_AFTER, ConnectionNeverMade, translated
 
 SCRIPTS = ScriptBook(Path(__file__).parent / "lua")
 _TOMBSTONE_MS = 60_000
 _MOST_JOINED = 10_000
+_RETRY_UNMEASURED = 5.0
+_WRITTEN = frozenset({"held", "joined", "born"})
 
 
 class SubmitOutcomeUnknown(QueueUnavailable):
     """The submit's reply was lost: it may or may not have been written. `job_id` is what to void."""
 
+    said = "the queue did not answer in time; nothing was accepted"
+
     def __init__(self, job_id: str) -> None:
-        super().__init__("the queue did not answer in time; nothing was accepted", retry_after=RETRY_AFTER)
+        super().__init__(self.said, retry_after=RETRY_AFTER)
         self.job_id = job_id
+
+
+class NotReplicated(SubmitOutcomeUnknown):
+    """The record was written, but no replica confirmed it in time; it is not in line and must go."""
+
+    said = "no replica of the queue's storage confirmed the job in time; nothing was accepted"
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,7 @@ class Accepted:
 
     Attributes:
         position: rank in the model's line, -1 when it does not stand there.
+        wait: seconds until it is expected to start; None when nobody can say.
         slot: the instance whose turn it is, or None for the model's shared queue.
         accepted_at: its `created_at`, Unix milliseconds of Redis' clock.
         replayed: an Idempotency-Key named a job that was there before.
@@ -71,13 +82,28 @@ class Accepted:
     replayed: bool = False
     joined: bool = False
     answered: bool = False
+    wait: float | None = None
 
 
 class JobStore:
-    """Jobs and generations in Redis, for processes that serve clients."""
+    """Jobs and generations in Redis, for processes that serve clients.
+
+    Args:
+        client: of the jobs role.
+        caps: of the lines.
+        idempotency_seconds: how long keys are remembered.
+        submit_timeout: seconds after which a submit that was not yet done is never done.
+        replication_timeout: seconds in which a replica must have an accepted job's record; None: none needs to.
+    """
 
     def __init__(
-        self, client: redis.Redis, *, caps: QueueCaps, idempotency_seconds: float, submit_timeout: float
+        self,
+        client: redis.Redis,
+        *,
+        caps: QueueCaps,
+        idempotency_seconds: float,
+        submit_timeout: float,
+        replication_timeout: float | None = None,
     ) -> None:
         self._client = client
         self._scripts = Scripts(client, SCRIPTS)
@@ -85,6 +111,7 @@ class JobStore:
         self._idempotency_ms = int(idempotency_seconds * 1000)
         self._submit_timeout_ms = int(submit_timeout * 1000)
         self._clock = RedisClock(client)
+        self._confirm_ms = None if replication_timeout is None else int(replication_timeout * 1000)
 
     def submit(self, job: NewJob, generation: NewGeneration) -> Accepted:
         """Write a job and its generation and put it in line.
@@ -93,7 +120,7 @@ class JobStore:
             QueueFull: a cap is reached; nothing was written.
             IdempotencyConflict, IdempotencyExpired: the key belongs to another body, or to a job whose content is gone.
             QueueUnavailable: Redis is away and nothing was or will be written.
-            SubmitOutcomeUnknown: the reply was lost; the caller must void the job.
+            SubmitOutcomeUnknown: the reply was lost, or no replica has the record; the caller must void the job.
             StorageFull: Redis has no room.
         """
         facts = self._facts(job, generation)
@@ -118,13 +145,29 @@ class JobStore:
             not_after = self._clock.now() + self._submit_timeout_ms
         try:
             with translated():
-                reply: list[Any] = self._scripts.call(script, not_after, json.dumps(facts), *args)
-        except ConnectionNeverMade:
+                reply = self._write(script, job, facts["policy"], not_after, json.dumps(facts), *args)
+        except (ConnectionNeverMade, SubmitOutcomeUnknown):
             raise
         except QueueUnavailable as error:
             raise SubmitOutcomeUnknown(job.id) from error
         self._clock.heard(int(reply[1]))
         return reply
+
+    def _write(self, script: str, job: NewJob, policy: str, *args: Any) -> list[Any]:
+        """One step; where a replica has to confirm it two, because nothing may run before."""
+        if self._confirm_ms is None:
+            return list(self._scripts.call(script, *args))
+        reply, replicas = self._scripts.call_confirmed(script, *args, within_ms=self._confirm_ms)
+        if reply[0] not in _WRITTEN:
+            return list(reply)
+        if replicas < 1:
+            raise NotReplicated(job.id)
+        if reply[0] == "born":
+            return list(reply)
+        placed = self._scripts.call("admit", job.id, policy)
+        if placed[0] == "gone":
+            raise SubmitOutcomeUnknown(job.id)
+        return list(placed) if reply[0] == "held" else [*reply[:4], *placed[3:]]
 
     def _facts(self, job: NewJob, generation: NewGeneration) -> dict[str, Any]:
         idem = job.idempotency
@@ -143,6 +186,7 @@ class JobStore:
             "idem_body": idem.body_digest if idem else "",
             "idem_ttl": self._idempotency_ms,
             "webhook": 1 if job.webhook else 0,
+            "held": 0 if self._confirm_ms is None else 1,
             "join": generation.join,
             "policy": generation.dispatch.policy,
             "join_cap": _MOST_JOINED,
@@ -151,15 +195,17 @@ class JobStore:
     def _accepted(self, reply: list[Any], job: NewJob, generation: NewGeneration) -> Accepted:
         match reply[0]:
             case "ok":
-                return Accepted(job.id, generation.id, int(reply[3]), str(reply[2]) or None, int(reply[1]))
+                wait = seconds_from(reply[4])
+                return Accepted(job.id, generation.id, int(reply[3]), str(reply[2]) or None, int(reply[1]), wait=wait)
             case "replayed":
                 return Accepted(str(reply[2]), "", -1, None, int(reply[1]), replayed=True)
             case "born":
                 return Accepted(job.id, generation.id, -1, None, int(reply[1]), answered=True)
             case "joined":
-                return Accepted(job.id, str(reply[2]), int(reply[4]), None, int(reply[1]), joined=True)
+                wait = seconds_from(reply[5])
+                return Accepted(job.id, str(reply[2]), int(reply[4]), None, int(reply[1]), joined=True, wait=wait)
             case "full":
-                raise _queue_full(job.model, str(reply[2]), int(reply[3]))
+                raise _queue_full(job, str(reply[2]), int(reply[3]), seconds_from(reply[4]))
             case "conflict":
                 raise IdempotencyConflict("this Idempotency-Key was used with another body; use a new key")
             case "expired":
@@ -265,6 +311,16 @@ class JobStore:
         return {k: int(v) for k, v in found.items()}
 
 
-def _queue_full(model: str, scope: str, waiting: int) -> QueueFull:
+def _queue_full(job: NewJob, scope: str, number: int, room_in: float | None) -> QueueFull:
+    """`room_in`: seconds until it would be accepted at the measured pace."""
+    retry_after = _RETRY_UNMEASURED if room_in is None else room_in
+    if scope == "wait":
+        return QueueFull(
+            f"the expected wait for model {job.model!r} is {number / 1000:.1f} s, too long for a deadline of "
+            f"{job.deadline_seconds:g} s; try again later, or with a longer deadline_seconds",
+            retry_after=retry_after,
+        )
     whose = "your jobs" if scope == "tenant" else "jobs"
-    return QueueFull(f"{waiting} of {whose} already wait for model {model!r}; try again later", retry_after=5)
+    return QueueFull(
+        f"{number} of {whose} already wait for model {job.model!r}; try again later", retry_after=retry_after
+    )

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis.asyncio
+import structlog
+from prometheus_client import Counter
 
 from app.jobs import events
 from app.jobs.generation import CanonicalRequest, Claim, Usage
 from app.jobs.store import SCRIPTS
 from app.lua import AsyncScripts, Call
 from model_pool.breaker import BreakerPolicy
+
+_log = structlog.get_logger(__name__)
+_unconfirmed = Counter("posthouse_commits_unconfirmed", "commits that no replica had in time")
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class WorkStore:
         tick_seconds: float,
         max_attempts: int,
         silence: float,
+        confirm_seconds: float = 0,
         breaker: BreakerPolicy,
     ) -> None:
         self._client = client
@@ -66,11 +72,17 @@ class WorkStore:
         self._tick_ms = int(tick_seconds * 1000)
         self._max_attempts = max_attempts
         self._silence_ms = int(silence * 1000)
+        self._confirm_ms = int(confirm_seconds * 1000)
         self._breaker = breaker.encode()
 
     async def send(self, calls: Sequence[Call]) -> list[Any]:
         """Many calls in one round trip; built by the `*_call` methods."""
-        return await self._scripts.call_many(calls)
+        commits = self._confirm_ms > 0 and any(name == "commit" for name, _ in calls)
+        replies, replicas = await self._scripts.call_many(calls, confirm_ms=self._confirm_ms if commits else 0)
+        if commits and replicas < 1:
+            _unconfirmed.inc()
+            _log.warning("commit_not_replicated")
+        return replies
 
     def claim_call(self, model: str, owner: str, instance: str, task_id: str) -> Call:
         return "claim", (model, owner, instance, self._lease_ms, task_id, self._breaker)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from app.errors import JobNotFound
-from app.jobs import events
 from app.jobs.feed import Feed
 from app.jobs.job import JobView, Kind, Status, is_job_id
+from app.jobs.output import NOTHING, Output, from_events, from_result
 from app.jobs.store import JobStore
 from app.jobs.tail import Tail
 from app.jobs.voids import Owed
@@ -47,18 +47,18 @@ class Results:
             raise _unknown(job_id)
         return view
 
-    def text(self, view: JobView) -> str:
-        """The text of an answer: all of it, or what a job that failed or left early had got by then."""
+    def output(self, view: JobView) -> Output:
+        """An answer: all of it, or what a job that failed or left early had got by then."""
         if view.result is not None:
-            return str(view.result["text"])
+            return from_result(view.result)
         if not view.status.terminal or view.status is Status.COMPLETED:
-            return ""
-        return events.text_of(self._store.whole_log(view.generation, end=view.end_sequence))
+            return NOTHING
+        return from_events(self._store.whole_log(view.generation, end=view.end_sequence))
 
-    def position(self, job_id: str) -> int | None:
-        """The job's rank in its model's line now; None when it does not wait there."""
+    def place(self, job_id: str) -> tuple[int, float | None] | None:
+        """The job's rank in its model's line now and the wait expected from there; None when it does not wait there."""
         view = self._store.view(job_id)
-        return view.position if view is not None else None
+        return None if view is None or view.position is None else (view.position, view.eta_seconds)
 
     def last_sequence(self, view: JobView) -> int:
         """The sequence number of the terminal event of a job that has ended."""

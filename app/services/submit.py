@@ -83,12 +83,16 @@ class Submitted:
         replayed: an Idempotency-Key named a job that was there before.
         cache: hit, miss, joined or stale; bypass for a request that the cache has nothing to do with.
         age: seconds since a cached answer was made, None for others.
+        position: rank in line when it was accepted, None for what did not have to wait in it.
+        eta_seconds: expected wait from there, None when nobody could say.
     """
 
     view: JobView
     replayed: bool
     cache: str = "bypass"
     age: int | None = None
+    position: int | None = None
+    eta_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -233,13 +237,16 @@ class Submit:
         if accepted.replayed:
             return Submitted(self._store.existing(accepted.job_id), replayed=True)
         if accepted.joined:
-            return Submitted(self._store.existing(accepted.job_id), replayed=False, cache="joined")
+            place = accepted.position if accepted.position >= 0 else None
+            view = self._store.existing(accepted.job_id)
+            return Submitted(view, replayed=False, cache="joined", position=place, eta_seconds=accepted.wait)
         if ready.found is not None:
             view = _as_answered(ready.job, accepted, ready.found)
             return Submitted(view, replayed=False, cache=ready.found.state, age=ready.found.age)
         self._hints.publish_run(ready.job.model, ready.generation.id, accepted.slot)
         cache = "miss" if ready.plan.join else "bypass"
-        return Submitted(_as_queued(ready.job, accepted), replayed=False, cache=cache)
+        view = _as_queued(ready.job, accepted)
+        return Submitted(view, replayed=False, cache=cache, position=accepted.position, eta_seconds=accepted.wait)
 
     def _accept(self, ready: _Prepared) -> Accepted:
         if ready.found is None:
@@ -254,6 +261,7 @@ def _as_answered(job: NewJob, accepted: Accepted, found: Found) -> JobView:
         _as_queued(job, accepted),
         status=Status.COMPLETED,
         position=None,
+        eta_seconds=None,
         started_at=now,
         ended_at=now,
         result=found.result.to_dict(),
@@ -285,5 +293,6 @@ def _as_queued(job: NewJob, accepted: Accepted) -> JobView:
         key_id=job.key_id,
         user=job.user,
         position=accepted.position,
+        eta_seconds=accepted.wait,
         keyed=job.idempotency is not None,
     )

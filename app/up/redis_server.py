@@ -36,7 +36,7 @@ loglevel warning
 save ""
 """
 _OF_KIND: dict[Kind, str] = {
-    "jobs": "appendonly yes\nappendfsync {fsync}\nmaxmemory-policy noeviction\n",
+    "jobs": "appendonly yes\nappendfsync everysec\nmaxmemory-policy noeviction\n",
     "cache": "appendonly no\nmaxmemory 256mb\nmaxmemory-policy allkeys-lru\n",
 }
 
@@ -100,11 +100,13 @@ def prepare(
         raise RedisMissingError(f"{home} was written by Redis 7 or newer; {binary} would not see its jobs")
     config = home / "redis.conf"
     with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        fsync = "always" if durability == "machine" else "everysec"
-        out.write(
-            _COMMON.format(port=port, password=password, folder=_quoted(home)) + _OF_KIND[kind].format(fsync=fsync)
-        )
+        out.write(_COMMON.format(port=port, password=password, folder=_quoted(home)) + _of_kind(kind, durability))
     return Role(f"redis.{kind}", (str(binary.path), str(config)), Stage.REDIS, _GRACE)
+
+
+def _of_kind(kind: Kind, durability: str) -> str:
+    text = _OF_KIND[kind]
+    return text.replace("appendfsync everysec", "appendfsync always") if durability == "machine" else text
 
 
 def url(port: int, password: str) -> str:

@@ -51,14 +51,15 @@ for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, 31)) do
     local key = gen_key(gen_id)
     leave_line(model, member, g.tenant)
     advance_line(model, g.tag, now)
-    local fence = redis.call('HINCRBY', key, 'fence', 1)
+    -- By the clock, so that a token given out by a master that is gone is never given again by the next one.
+    local fence = math.max(tonumber(g.fence) + 1, now)
     local attempts = redis.call('HINCRBY', key, 'attempts', 1)
     local seq = tonumber(g.seq)
     if g.status == 'queued' then
       seq = append_events(gen_id, seq, { '{"k":"in_progress"}' })
       redis.call('HSET', key, 'started_at', int(now))
     end
-    redis.call('HSET', key, 'status', 'in_progress', 'owner', owner, 'instance', instance, 'task', ARGV[5],
+    redis.call('HSET', key, 'status', 'in_progress', 'fence', int(fence), 'claimed_at', int(now), 'owner', owner, 'instance', instance, 'task', ARGV[5],
       'breaker', ARGV[6] or '', 'probe', places and '1' or '', 'pid', redis.call('HGET', instance_key(instance), 'pid') or '')
     if places then take_probe(instance, gen_id, fence) end
     redis.call('ZADD', 'ph:running', int(now + tonumber(ARGV[4])), gen_id)

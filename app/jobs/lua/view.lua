@@ -1,9 +1,9 @@
--- include: keys
+-- include: waiting
 -- What a poll needs, in one round trip.
 --
 -- ARGV[1] job_id
--- Keys: ph:job:<id>, ph:gen:<id>, ph:line:<model> (rank)
--- Returns {} when unknown, else {now, rank or -1, job fields (flat), generation fields (flat)}
+-- Keys: ph:job:<id>, ph:gen:<id>, ph:line:<model> (rank), ph:rate:<model>, ph:ring:<model>, ph:instance:<id>
+-- Returns {} when unknown, else {now, rank or -1, job fields (flat), generation fields (flat), expected wait in ms or -1}
 local job = redis.call('HGETALL', job_key(ARGV[1]))
 if #job == 0 then return {} end
 local gen_id
@@ -19,4 +19,5 @@ for i, name in ipairs(FIELDS) do
   end
 end
 if values[1] == 'queued' then rank = redis.call('ZRANK', line_key(values[2]), values[3]) end
-return { now_ms(), rank or -1, job, gen }
+local now = now_ms()
+return { now, rank or -1, job, gen, rank and wait_ms(outlook(values[2], now), rank) or -1 }

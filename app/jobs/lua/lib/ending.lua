@@ -32,7 +32,7 @@ local function end_generation(gen_id, g, status, events, fields, now, good)
 end
 
 local GEN = { 'model', 'tenant', 'member', 'tag', 'owner', 'instance', 'status', 'fence', 'attempts', 'seq', 'jobs',
-  'webhooks', 'continuable', 'excluded', 'deadline_at', 'cost', 'join', 'breaker', 'pid' }
+  'webhooks', 'continuable', 'excluded', 'deadline_at', 'cost', 'join', 'breaker', 'pid', 'claimed_at' }
 
 -- The fields of a generation that scripts decide on, or nil when it is gone.
 local function read_generation(gen_id)
