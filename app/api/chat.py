@@ -28,14 +28,14 @@ def create() -> Response:
     done = jobs.await_order(api, order)
     if done.view.status not in {Status.COMPLETED, Status.INCOMPLETE}:
         raise failure_of(done.view)
-    return jobs.marked(answer(render_chat(done.view, api.results.text(done.view))), done)
+    return jobs.marked(answer(render_chat(done.view, api.results.output(done.view))), done)
 
 
 @blueprint.get("/<job_id>")
 def read(job_id: str) -> Response:
     api = parts()
     view = api.results.view(job_id, caller_key(), Kind.CHAT)
-    return answer(render_chat(view, api.results.text(view)))
+    return answer(render_chat(view, api.results.output(view)))
 
 
 def _chunks(view: JobView) -> ChatChunks:

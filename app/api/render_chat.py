@@ -10,10 +10,11 @@ from app.api.answers import dumps, error_object
 from app.errors import JobFailed, PosthouseError
 from app.jobs.events import Event
 from app.jobs.job import JobView, Status
+from app.jobs.output import Output, chat_call
 from app.services.following import Ended
 
 
-def render_chat(view: JobView, text: str) -> dict[str, Any]:
+def render_chat(view: JobView, output: Output) -> dict[str, Any]:
     """The chat completion object of a job that has an answer.
 
     A job that has none yet, or never will, shows `status` and, where it failed, `error`; both are additions.
@@ -23,7 +24,7 @@ def render_chat(view: JobView, text: str) -> dict[str, Any]:
         "object": "chat.completion",
         "created": view.created_at // 1000,
         "model": view.model,
-        "choices": [_choice(view, text)] if view.status.terminal else [],
+        "choices": [_choice(view, output)] if view.status.terminal else [],
         "usage": usage_of(view),
         "service_tier": view.tier,
         "system_fingerprint": None,
@@ -35,9 +36,19 @@ def render_chat(view: JobView, text: str) -> dict[str, Any]:
     return body
 
 
-def _choice(view: JobView, text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text, "refusal": None}
-    return {"index": 0, "message": message, "finish_reason": finish_reason(view), "logprobs": None}
+def _choice(view: JobView, output: Output) -> dict[str, Any]:
+    calls = [chat_call(call) for call in output.calls]
+    message: dict[str, Any] = {"role": "assistant", "content": output.text or (None if calls else ""), "refusal": None}
+    if output.reasoning:
+        message["reasoning_content"] = output.reasoning
+    if calls:
+        message["tool_calls"] = calls
+    logprobs = _logprobs(output.logprobs)
+    return {"index": 0, "message": message, "finish_reason": finish_reason(view), "logprobs": logprobs}
+
+
+def _logprobs(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    return None if entries is None else {"content": entries, "refusal": None}
 
 
 def finish_reason(view: JobView) -> str | None:
@@ -68,6 +79,14 @@ def failure_of(view: JobView) -> JobFailed:
     return JobFailed("server_error", "the job ended without an answer")
 
 
+# Events that have a chunk: text, reasoning, the beginning of a call and its arguments.
+_SHOWN = frozenset({"delta", "r_delta", "call", "args"})
+
+
+def _piece(call: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [call]}
+
+
 class ChatChunks:
     """Renders a job's events as chat chunks: role first, finish reason last, then usage where asked for, `[DONE]`.
 
@@ -86,16 +105,31 @@ class ChatChunks:
         self._after = f'}},"logprobs":null,"finish_reason":null}}]{self._tail}\n\n'
         self._include_usage = include_usage
         self._begun = False
+        self._call = -1  # the number of the call that was begun last
 
     def events(self, batch: list[Event]) -> str:
         """The frames of a batch; most events of the log have none in chat."""
-        return "".join([self._delta(e.body["x"]) for e in batch if e.body["k"] == "delta"])
+        return "".join([self._frame(e.body) for e in batch if e.body["k"] in _SHOWN])
 
-    def _delta(self, text: str) -> str:
-        frame = f"{self._before}{json.dumps(text, ensure_ascii=False)}{self._after}"
-        if self._begun:
-            return frame
-        return self._role() + frame
+    def _frame(self, body: dict[str, Any]) -> str:
+        if body["k"] == "delta" and "l" not in body:
+            frame = f"{self._before}{json.dumps(body['x'], ensure_ascii=False)}{self._after}"
+        else:
+            frame = self._chunk(self._delta(body), None, body.get("l"))
+        return frame if self._begun else self._role() + frame
+
+    def _delta(self, body: dict[str, Any]) -> dict[str, Any]:
+        match body["k"]:
+            case "delta":
+                return {"content": body["x"]}
+            case "r_delta":
+                return {"reasoning_content": body["x"]}
+            case "call":
+                self._call += 1
+                begun = {"name": body["name"], "arguments": ""}
+                return _piece({"index": self._call, "id": body["id"], "type": "function", "function": begun})
+            case _:
+                return _piece({"index": self._call, "function": {"arguments": body["x"]}})
 
     def _role(self) -> str:
         self._begun = True
@@ -112,8 +146,8 @@ class ChatChunks:
             frames += sse.data(f'{self._head}"choices":[],"usage":{dumps(usage_of(view))}}}')
         return frames + sse.DONE
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None) -> str:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    def _chunk(self, delta: dict[str, Any], finish: str | None, logprobs: list[dict[str, Any]] | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": _logprobs(logprobs), "finish_reason": finish}
         return sse.data(f'{self._head}"choices":[{dumps(choice)}]{self._tail}')
 
     @staticmethod

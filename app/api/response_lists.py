@@ -28,7 +28,8 @@ def jobs() -> Response:
     found = api.listing.page(
         caller_key(), after=request.args.get("after"), limit=_limit(), status=_status(), metadata=_metadata()
     )
-    return answer(_listed([render_response(view, api.results.text(view)) for view in found.jobs], more=found.has_more))
+    data = [render_response(view, api.results.output(view)) for view in found.jobs]
+    return answer(_listed(data, more=found.has_more))
 
 
 @blueprint.get("/<job_id>/input_items")

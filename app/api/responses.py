@@ -70,7 +70,7 @@ def delete(job_id: str) -> Response:
 
 
 def _shown(api: ApiParts, view: JobView) -> Response:
-    return answer(render_response(view, api.results.text(view)))
+    return answer(render_response(view, api.results.output(view)))
 
 
 def _resumed(api: ApiParts, view: JobView) -> Response:

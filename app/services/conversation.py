@@ -6,6 +6,7 @@ from typing import Any
 
 from app.errors import InvalidRequest, JobNotFound
 from app.jobs.job import JobView, Kind, Status
+from app.jobs.output import as_message
 from app.jobs.store import JobStore
 from app.services.keys import ApiKey
 from app.services.results import Results
@@ -37,7 +38,7 @@ class Conversation:
         if request is None:
             raise JobNotFound(f"response {view.id} is no longer kept", param=PARAM)
         asked = request.messages[1:] if view.echo.get("instructions") else request.messages
-        return [*asked, {"role": "assistant", "content": self._results.text(view)}]
+        return [*asked, as_message(self._results.output(view))]
 
     def _view(self, previous: str, key: ApiKey) -> JobView:
         try:
