@@ -22,6 +22,7 @@ from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
 from app.services.client_tokens import ClientTokens
 from app.services.conversation import Conversation
+from app.services.dead_letters import DeadLetters
 from app.services.keys import KeyStore
 from app.services.listing import Listing
 from app.services.models import Models
@@ -71,6 +72,7 @@ def api_parts(settings: Settings) -> ApiParts:
         client_tokens=ClientTokens(client, keys),
         models=models,
         pool=pool,
+        dead_letters=_dead_letters(settings, client, hints),
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
             answers=answers, limits=settings.jobs, tokens=TokenCounts(Threads()),
@@ -131,6 +133,24 @@ def key_store(settings: Settings) -> KeyStore:
     """API keys, for the command line."""
     client = redis_clients.jobs_client(redis_clients.jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
     return _keys(settings, client)
+
+
+def pool(settings: Settings) -> Pool:
+    """The pool, for the command line."""
+    return Pool(_command_client(settings), settings.models)
+
+
+def dead_letters(settings: Settings) -> DeadLetters:
+    """Dead letters, for the command line."""
+    return _dead_letters(settings, _command_client(settings), Hints(create_celery(settings, publisher_only=True)))
+
+
+def _dead_letters(settings: Settings, client: redis.Redis, hints: Hints) -> DeadLetters:
+    return DeadLetters(client, hints, {name: model.policy for name, model in settings.models.items()})
+
+
+def _command_client(settings: Settings) -> redis.Redis:
+    return redis_clients.jobs_client(redis_clients.jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
 
 
 def _keys(settings: Settings, client: redis.Redis) -> KeyStore:

@@ -19,6 +19,8 @@ _COMMANDS = {
     "webhooks": ("roles", "One worker that delivers webhooks (Celery)."),
     "flower": ("roles", "The operators' window on the queue (Flower)."),
     "keys": ("keys", "Create, list, revoke and rotate API keys."),
+    "breakers": ("breakers", "Show and reset the instances' circuit breakers."),
+    "jobs": ("jobs", "List dead letters and try them again."),
 }
 
 

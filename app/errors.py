@@ -16,6 +16,7 @@
     │   └── JobNotFound           404  job_not_found
     ├── IdempotencyConflict       409  idempotency_conflict
     │   └── IdempotencyExpired    409  idempotency_expired
+    ├── NotADeadLetter            409  not_a_dead_letter
     ├── CacheMiss                 504  cache_miss
     ├── QueueFull                 429  queue_full
     ├── RateLimitExceeded         429  rate_limit_exceeded
@@ -138,6 +139,14 @@ class CacheMiss(PosthouseError):
 
     code = "cache_miss"
     http_status = 504
+
+
+class NotADeadLetter(PosthouseError):
+    """Only what was given up after its last attempt may be tried again by an operator."""
+
+    code = "not_a_dead_letter"
+    http_status = 409
+    type = "invalid_request_error"
 
 
 class RateLimitExceeded(PosthouseError):

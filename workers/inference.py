@@ -44,17 +44,22 @@ class Horse(Suspect, Protocol):
     """The instance as inference uses it; `model_pool.instance.Instance` is one."""
 
     def token_seen(self) -> None: ...
+    def replace(self, reason: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds, the number of the attempt that is the last, and tokens of prompt and answer together."""
+    """Seconds, the number of the last attempt, tokens of prompt and answer together, and errors.
+
+    `server_errors`: so many in a row, of different generations, get the engine replaced.
+    """
 
     longest_run: float
     first_token: float
     between_tokens: float
     max_attempts: int
     context_length: int
+    server_errors: int = 5
 
 
 @dataclass
@@ -118,6 +123,7 @@ class Inference:
         # times in a row, those that merely ran beside it.
         self._last_chance = asyncio.Lock()
         self._under_way: set[str] = set()
+        self._failed_in_row: set[str] = set()  # generations that met a server error since the last token
         self._salt = lru_cache(maxsize=1024)(self._salt_of)
         self.counts = Counts()
 
@@ -217,6 +223,7 @@ class Inference:
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 self._horse.token_seen()
+                self._failed_in_row.clear()
                 self.counts.tokens += len(chunk.token_ids)
                 if chunk.prompt_token_ids and attempt.uncounted:
                     attempt.fit(len(chunk.prompt_token_ids), limits.context_length)
@@ -248,12 +255,20 @@ class Inference:
             return await self._give_up(run, attempt, "engine_out_of_memory", "the engine ran out of memory on this job")
         if isinstance(failure, EngineServerError):
             self._horse.suspect(kind)
+            self._count_server_error(run)
             return await self._release(run, code="engine_error", message="the engine failed", exclude=self._instance)
         self._trust.doubt(kind)
         # Where nobody listened the request did no harm and had no chance: no attempt.
         counted = not isinstance(failure, EngineUnreachable)
         message = "the engine stalled, died or broke off its stream"
         return await self._release(run, counted=counted, code="worker_lost", message=message, exclude=self._instance)
+
+    def _count_server_error(self, run: Run) -> None:
+        """An engine that fails one generation after the other does not come right by itself, whatever probes say."""
+        self._failed_in_row.add(run.id)
+        if len(self._failed_in_row) >= self._limits.server_errors:
+            self._failed_in_row.clear()
+            self._horse.replace("server_errors")
 
     async def _give_up(self, run: Run, attempt: Attempt | None, code: str, message: str) -> str:
         """End the job as failed; what was streamed stays readable."""

@@ -6,6 +6,7 @@ from flask import Flask
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from app.api import (
+    admin_jobs,
     admin_pool,
     chat,
     client_tokens,
@@ -35,6 +36,7 @@ _BLUEPRINTS = (
     reference.blueprint,
     metrics.blueprint,
     admin_pool.blueprint,
+    admin_jobs.blueprint,
 )
 
 

@@ -15,6 +15,7 @@ from app.jobs.voids import Owed
 from app.services.cancel import Cancel
 from app.services.client_tokens import ClientTokens
 from app.services.conversation import Conversation
+from app.services.dead_letters import DeadLetters
 from app.services.keys import KeyStore
 from app.services.listing import Listing
 from app.services.models import Models
@@ -43,6 +44,7 @@ class ApiParts:
     client_tokens: ClientTokens
     models: Models
     pool: Pool
+    dead_letters: DeadLetters
     submit: Submit
     results: Results
     cancel: Cancel

@@ -146,6 +146,7 @@ class JobView:
     position: int | None = None
     eta_seconds: float | None = None
     attempts: int = 0
+    retries: int = 0
     end_sequence: int | None = None
     failure: JobFailure | None = None
     result: dict[str, Any] | None = None

@@ -108,6 +108,7 @@ def view_from(reply: Sequence[Any]) -> JobView:
         ended_at=int(ended) if ended and status.terminal else None,
         position=rank if rank >= 0 and not own else None,
         attempts=int(gen.get("attempts", 0)),
+        retries=int(job.get("retries", 0)),
         end_sequence=int(job["end_sequence"]) if own else None,
         failure=JobFailure(code, source.get("error_message", "")) if code else None,
         result=json.loads(gen["result"]) if gen.get("result") and not own else None,

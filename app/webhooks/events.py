@@ -21,10 +21,13 @@ class Event:
     body: bytes
 
 
-def response_ended(job_id: str, status: str, model: str, metadata: Mapping[str, str], ended_at: float) -> Event:
+def response_ended(
+    job_id: str, status: str, model: str, metadata: Mapping[str, str], ended_at: float, *, retries: int = 0
+) -> Event:
     """The event of a response that reached a terminal state.
 
-    Its id follows from the job's, so making the event again never makes a second id.
+    Its id follows from the job's, so making the event again never makes a second id. A job that an operator gave
+    another chance has another end, and thus another event.
 
     Args:
         job_id: `resp_…`.
@@ -32,13 +35,14 @@ def response_ended(job_id: str, status: str, model: str, metadata: Mapping[str, 
         model: as the client named it.
         metadata: the client's own pairs.
         ended_at: seconds since the epoch.
+        retries: how often an operator has put it back in line.
     """
     data = {"id": job_id, "object": "response", "status": status, "model": model, "metadata": dict(metadata)}
-    return _event(_id(job_id), f"response.{status}", data, ended_at)
+    return _event(_id(f"{job_id}:{retries}" if retries else job_id), f"response.{status}", data, ended_at)
 
 
-def _id(job_id: str) -> str:
-    return "evt_" + hashlib.sha256(b"ended:" + job_id.encode()).hexdigest()[:32]
+def _id(end: str) -> str:
+    return "evt_" + hashlib.sha256(b"ended:" + end.encode()).hexdigest()[:32]
 
 
 def _event(event_id: str, kind: str, data: Mapping[str, Any], created_at: float) -> Event:

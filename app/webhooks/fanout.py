@@ -93,7 +93,8 @@ class FanOut:
             return None
         if not job.status.terminal:
             raise NotEnded(job_id)
-        event = response_ended(job_id, job.status.value, job.model, job.metadata, (job.ended_at or job.now) / 1000)
+        ended_at = (job.ended_at or job.now) / 1000
+        event = response_ended(job_id, job.status.value, job.model, job.metadata, ended_at, retries=job.retries)
         if job.webhook.events and event.type not in job.webhook.events:
             return None
         url = job.webhook.url

@@ -20,6 +20,7 @@ if ARGV[4] ~= 'failed' or FAULTS[ARGV[6]] then tell_breaker(ARGV[1], g, ARGV[4] 
 end_generation(ARGV[1], g, ARGV[4], { unpack(ARGV, 11) },
   { 'result', ARGV[5], 'error_code', ARGV[6], 'error_message', ARGV[7], 'committed', ARGV[2] }, now, ARGV[10] == '1')
 if ARGV[4] ~= 'failed' then measure_run(g, now) end
+if ARGV[4] == 'failed' and FAULTS[ARGV[6]] then bury(ARGV[1], now) end
 redis.call('HINCRBY', stats_key(g.model), 'tokens_in', ARGV[8])
 redis.call('HINCRBY', stats_key(g.model), 'tokens_out', ARGV[9])
 return tonumber(g.webhooks) > 0 and 2 or 1

@@ -51,12 +51,16 @@ local function end_event(status, code, message)
   return cjson.encode({ k = 'end', status = status, code = code, message = message })
 end
 
+local function bury(gen_id, now)
+  redis.call('ZADD', 'ph:dead', int(now), gen_id)
+  redis.call('ZREMRANGEBYRANK', 'ph:dead', 0, -10001)
+end
+
 -- The generation fails for good: dead-letter entry, partial text stays in the log.
 local function fail_generation(gen_id, g, code, message, now)
   end_generation(gen_id, g, 'failed', { end_event('failed', code, message) },
     { 'error_code', code, 'error_message', message }, now)
-  redis.call('ZADD', 'ph:dead', int(now), gen_id)
-  redis.call('ZREMRANGEBYRANK', 'ph:dead', 0, -10001)
+  bury(gen_id, now)
 end
 
 -- A job leaves its generation before the end, with a terminal state of its own. The generation is aborted when its
