@@ -41,7 +41,8 @@ def register(app: Flask) -> None:
 
 def duration(seconds: float) -> str:
     """A duration as OpenAI writes it: `12ms`, `7s`, `1m3s`; rounded up, so that nobody comes too early."""
-    if seconds < 1:
-        return f"{math.ceil(seconds * 1000)}ms"
+    milliseconds = math.ceil(seconds * 1000)
+    if milliseconds < 1000:  # noqa: PLR2004 -- a second
+        return f"{milliseconds}ms"
     minutes, rest = divmod(math.ceil(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -18,13 +18,25 @@ from tests.support.waiting import wait_until
 CHAT = "/v1/chat/completions"
 
 
+BRISK = {
+    "POSTHOUSE_API__SLOW_SENDER_SECONDS": "1",
+    "POSTHOUSE_API__GRACEFUL_SECONDS": "5",
+    "POSTHOUSE_API__KEEP_ALIVE_SECONDS": "2",
+}
+
+
 @pytest.fixture
 def brisk_house(own_redis: RedisProcess) -> Iterator[House]:
-    """Short patience, so that its end can be seen."""
-    found = build(
-        own_redis, POSTHOUSE_API__SLOW_SENDER_SECONDS="1", POSTHOUSE_API__GRACEFUL_SECONDS="5",
-        POSTHOUSE_API__KEEP_ALIVE_SECONDS="2",
-    )  # fmt: skip
+    """Short patience, so that its end can be seen; may be stopped."""
+    found = build(own_redis, **BRISK)
+    yield found
+    tear_down(found)
+
+
+@pytest.fixture(scope="module")
+def impatient_house(shared_redis: RedisProcess) -> Iterator[House]:
+    """The same, for all tests that leave it running."""
+    found = build(shared_redis, **BRISK)
     yield found
     tear_down(found)
 
@@ -42,20 +54,45 @@ def read_all(connection: socket.socket) -> bytes:
     return b"".join(chunks)
 
 
-def test_a_trickled_body_is_cut_off(brisk_house: House) -> None:
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {DEV_KEY}\r\nContent-Type: application/json\r\n"
-    with socket.create_connection(("127.0.0.1", brisk_house.api.port), timeout=0.3) as connection:
-        connection.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode())
+def trickle(house: House, head: bytes, *, limit: float = 20) -> bytes:
+    """Send a byte now and then until the server has closed the connection; what it said until then."""
+    with socket.create_connection(("127.0.0.1", house.api.port), timeout=0.3) as connection:
+        connection.sendall(head)
         answer = b""
-        began = time.monotonic()
-        while not answer and time.monotonic() - began < 10:
-            connection.sendall(b"x")
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
             try:
-                answer = connection.recv(65_536)
+                connection.sendall(b"x")
+                chunk = connection.recv(65_536)
             except TimeoutError:
                 continue
+            except ConnectionError:
+                return answer
+            if not chunk:
+                return answer
+            answer += chunk
+    raise AssertionError("the connection stayed open")
+
+
+def test_a_trickled_body_is_cut_off(impatient_house: House) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {DEV_KEY}\r\nContent-Type: application/json\r\n"
+    answer = trickle(impatient_house, f"{head}Content-Length: 1000\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]["code"] == "request_timeout"
+
+
+def test_a_trickled_head_is_cut_off(impatient_house: House) -> None:
+    assert trickle(impatient_house, b"GET /healthz HTTP/1.1\r\nHost: ") == b""
+
+
+def test_a_body_that_nobody_reads_cannot_be_trickled_for_ever(impatient_house: House) -> None:
+    head = b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    assert trickle(impatient_house, head).startswith(b"HTTP/1.1 401 ")
+
+
+def test_many_headers_are_refused(house: House) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(100)) + b"\r\n"
+    assert raw(house, head).startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.parametrize(

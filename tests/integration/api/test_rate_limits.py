@@ -64,7 +64,7 @@ def test_beyond_a_limit_nothing_is_accepted_and_the_sdk_knows_when_to_come_back(
     assert (caught.value.code, caught.value.type) == ("rate_limit_exceeded", "rate_limit_error")
     assert 1 <= int(response.headers["retry-after"]) <= 120
     assert "x-should-retry" not in response.headers
-    assert response.headers[f"x-ratelimit-limit-{bound.split('_')[0]}"] == str(limit)
+    assert response.headers[f"x-ratelimit-limit-{bound.removesuffix('_per_minute')}"] == str(limit)
     assert len(house.redis.client().keys("ph:job:*")) == jobs
 
 
