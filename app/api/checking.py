@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -93,6 +93,8 @@ Temperature = Annotated[float | None, Field(ge=0, le=2)]
 TopP = Annotated[float | None, Field(gt=0, le=1)]
 Penalty = Annotated[float | None, Field(ge=-2, le=2)]
 Seed = Annotated[int | None, Field(ge=-(2**63), lt=2**63)]
-# Above every context there is; what really fits is decided against the model's context.
-Budget = Annotated[int | None, Field(ge=1, lt=2**31)]
+# However large it is: what fits is decided against the model's context, by an error that names it.
+Budget = Annotated[int | None, Field(ge=1)]
+TopLogprobs = Annotated[int | None, Field(ge=0, le=20)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Label = Annotated[str | None, Field(max_length=512)]

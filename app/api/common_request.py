@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from app.errors import InvalidRequest, PermissionDenied
 from app.services.keys import ApiKey
 from app.settings import ModelSettings
 from model_pool import engines
+from model_pool.engines import tools
 
 ServiceTier = Literal["auto", "default", "flex", "priority"]
 
@@ -61,16 +63,21 @@ def owner_of(request: CommonRequest, key: ApiKey) -> str:
     return key.owner or named
 
 
-def check_params(params: dict[str, Any], model: str, settings: ModelSettings) -> None:
-    """Refuse parameters that the model's engine does not have.
+def check_params(
+    params: dict[str, Any], model: str, settings: ModelSettings, spelled: Mapping[str, str] | None = None
+) -> None:
+    """Refuse parameters that the model's engine does not have. `spelled`: how the wire spells them, where otherwise.
 
     Raises:
         InvalidRequest: naming the field and the model.
     """
     known = engines.get(settings.engine).request_fields
     for name in params:
+        field = (spelled or {}).get(name, name)
         if name not in known:
-            raise InvalidRequest(f"model {model!r} cannot take the field {name!r}", param=name)
+            raise InvalidRequest(f"model {model!r} cannot take the field {field!r}", param=field)
+    if tools.lacks_parser(settings.engine, settings.options, params):
+        raise InvalidRequest(f"tools: model {model!r} is not set up to call tools as it likes", param="tools")
 
 
 def benchmark_params(request: CommonRequest, key: ApiKey) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from app.errors import InvalidRequest, UnsupportedContent
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 # What clients send back with an earlier answer of ours; harmless while empty.
-_EMPTY_COMPANIONS = frozenset({"refusal", "annotations", "audio", "function_call", "tool_calls", "reasoning_content"})
+_EMPTY_COMPANIONS = frozenset({"refusal", "annotations", "audio", "function_call", "tool_calls"})
+# What an earlier answer may hold besides, and no model is told again.
+_NOT_REPEATED = frozenset({"reasoning", "reasoning_content"})
 _LONGEST_NAME = 64
 
 
@@ -63,7 +65,7 @@ def _part_text(part: Any, param: str, model: str) -> str:
 def refuse_unknown(item: Mapping[str, Any], known: Sequence[str], param: str) -> None:
     """Refuse fields that are neither known nor empty companions of an earlier answer."""
     for name, value in item.items():
-        if name not in known and not (name in _EMPTY_COMPANIONS and not value):
+        if name not in known and not (name in _EMPTY_COMPANIONS and not value) and name not in _NOT_REPEATED:
             raise InvalidRequest(f"the field '{param}.{name}' is not known here; remove it", param=f"{param}.{name}")
 
 

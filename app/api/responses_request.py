@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.api import content
-from app.api.checking import Budget, WireModel, parse
+from app.api import content, tool_messages
+from app.api.checking import Budget, Effort, TopLogprobs, WireModel, parse
 from app.api.common_request import CommonRequest, benchmark_params, check_params, owner_of
+from app.api.input_items import items_of, turns_of
 from app.api.response_format import TextOptions
-from app.errors import InvalidRequest, PermissionDenied, UnsupportedContent
+from app.api.tools import ResponsesTool, ToolChoice, tool_params
+from app.errors import PermissionDenied
 from app.jobs.job import Idempotency, Kind, Webhook
 from app.services.keys import ApiKey
 from app.services.models import Models
 from app.services.submit import Order
 
-_ITEM_FIELDS = ("type", "role", "content", "name", "id", "status", "phase")
+_LOGPROBS = "message.output_text.logprobs"
+_SPELLED = {"response_format": "text.format", "reasoning_effort": "reasoning.effort", "logprobs": "include"}
 
 Earlier = Callable[[str, ApiKey], list[dict[str, Any]]]
 TerminalEvent = Literal["response.completed", "response.failed", "response.cancelled", "response.incomplete"]
@@ -31,8 +33,14 @@ class WebhookRequest(WireModel):
     events: list[TerminalEvent] | None = None
 
 
+class ReasoningOptions(WireModel):
+    """`reasoning`."""
+
+    effort: Effort | None = None
+
+
 class ResponsesRequest(CommonRequest):
-    """The body. Some fields are known so that they can be refused in plain words."""
+    """The body."""
 
     input: str | list[dict[str, Any]]
     instructions: str | None = None
@@ -40,9 +48,12 @@ class ResponsesRequest(CommonRequest):
     previous_response_id: str | None = None
     max_output_tokens: Budget = None
     text: TextOptions | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: Literal["none", "auto"] | None = None
+    tools: list[ResponsesTool] | None = None
+    tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
+    reasoning: ReasoningOptions | None = None
+    include: list[Literal["message.output_text.logprobs"]] | None = None
+    top_logprobs: TopLogprobs = None
     webhook: WebhookRequest | None = None
 
 
@@ -56,12 +67,12 @@ def responses_order(
     """
     asked = parse(ResponsesRequest, body)
     model = models.existing(asked.model, key)
-    _refuse_what_is_not_offered(asked)
-    turns = _turns(asked.input, model.name)
+    turns = turns_of(asked.input, model.name)
     content.check_says_something(turns, "input")
     before = earlier(asked.previous_response_id, key) if asked.previous_response_id is not None else []
+    tool_messages.check_answers([*before, *turns], "input")
     params = _params(asked)
-    check_params(params, model.name, model.settings)
+    check_params(params, model.name, model.settings, _SPELLED)
     return Order(
         kind=Kind.RESPONSE,
         key=key,
@@ -77,33 +88,11 @@ def responses_order(
         store=asked.store is not False,
         metadata=asked.metadata or {},
         echo=_echo(asked),
-        input_items=[_input_item(turn) for turn in turns],
+        input_items=[item for turn in turns for item in items_of(turn)],
         webhook=_webhook(asked, key),
         idempotency=idempotency,
         user=owner_of(asked, key),
     )
-
-
-def _refuse_what_is_not_offered(asked: ResponsesRequest) -> None:
-    if asked.tools:
-        raise InvalidRequest("tools: function tools are not offered here", param="tools")
-
-
-def _turns(given: str | list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    if not given:
-        raise InvalidRequest("input: the list of messages is empty", param="input")
-    return [_turn(item, f"input[{at}]", model) for at, item in enumerate(given)]
-
-
-def _turn(item: dict[str, Any], param: str, model: str) -> dict[str, Any]:
-    kind = item.get("type", "message")
-    if kind != "message":
-        raise UnsupportedContent(f"{param}: model {model!r} takes messages only, not {str(kind)[:64]!r}", param=param)
-    content.refuse_unknown(item, _ITEM_FIELDS, param)
-    role = content.role_of(item, param)
-    return {"role": role, "content": content.text_of(item.get("content"), f"{param}.content", model)}
 
 
 def _instructions(asked: ResponsesRequest) -> list[dict[str, Any]]:
@@ -111,20 +100,22 @@ def _instructions(asked: ResponsesRequest) -> list[dict[str, Any]]:
 
 
 def _params(asked: ResponsesRequest) -> dict[str, Any]:
+    params = asked.params()
+    if asked.reasoning and asked.reasoning.effort:
+        params["reasoning_effort"] = asked.reasoning.effort
+    if asked.top_logprobs or _LOGPROBS in (asked.include or ()):
+        params |= {"logprobs": True, "top_logprobs": asked.top_logprobs or 0}
     form = asked.text.format.param() if asked.text and asked.text.format else None
-    return asked.params() if form is None else {**asked.params(), "response_format": form}
+    if form is not None:
+        params["response_format"] = form
+    tools = [tool.function for tool in asked.tools or ()]
+    return {**params, **tool_params(tools, asked.tool_choice, parallel=asked.parallel_tool_calls)}
 
 
 def _webhook(asked: ResponsesRequest, key: ApiKey) -> Webhook | None:
     if asked.webhook is not None and key.owner:
         raise PermissionDenied("webhook: not with a client token; it would be signed for your server", param="webhook")
     return None if asked.webhook is None else Webhook(asked.webhook.url, tuple(asked.webhook.events or ()))
-
-
-def _input_item(turn: dict[str, Any]) -> dict[str, Any]:
-    kind = "output_text" if turn["role"] == "assistant" else "input_text"
-    parts = [{"type": kind, "text": turn["content"]}]
-    return {"id": f"msg_{secrets.token_hex(16)}", "type": "message", "role": turn["role"], "content": parts}
 
 
 def _echo(asked: ResponsesRequest) -> dict[str, Any]:
@@ -143,4 +134,16 @@ def _echo(asked: ResponsesRequest) -> dict[str, Any]:
         "temperature": 1.0 if asked.temperature is None else asked.temperature,
         "top_p": 1.0 if asked.top_p is None else asked.top_p,
         "text": {"format": {"type": "text"}, **text},
+        **_echo_tools(asked),
+    }
+
+
+def _echo_tools(asked: ResponsesRequest) -> dict[str, Any]:
+    choice = asked.tool_choice or "auto"
+    return {
+        "tools": [tool.model_dump(exclude_none=True) for tool in asked.tools or ()],
+        "tool_choice": {"type": "function", **choice} if isinstance(choice, dict) else choice,
+        "parallel_tool_calls": asked.parallel_tool_calls is not False,
+        "reasoning": {"effort": asked.reasoning.effort if asked.reasoning else None, "summary": None},
+        "top_logprobs": asked.top_logprobs or 0,
     }

@@ -33,11 +33,14 @@ _OPTIONS = {
     "cpu_kvcache_space_gb": "whole GiB of memory for the KV cache on the CPU, 1",
     "cpu_threads": "threads of the CPU's kernels, all cores but one",
     "cpu_threads_bind": "cores of the CPU's kernels, such as 0-3 or auto; for machines with several NUMA nodes",
+    "tool_call_parser": "vLLM's parser for the form in which the model calls tools, such as hermes; none by default",
+    "reasoning_parser": "vLLM's parser for the form in which the model reasons, such as qwen3; none by default",
     "enforce_eager": "true: no compilation, starts in seconds rather than minutes; the default on the CPU",
     "extra_args": "list of further arguments for vLLM's command line",
 }
 _DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DEVICE = re.compile(r"cpu|cuda:\d+(,\d+)*")
+_PARSER = re.compile(r"\w[\w-]*")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # The engine core's sockets, named by a UUID, stay in TMPDIR when vLLM is killed.
 _TEMPORARY_SOCKET = len("/") + 36
@@ -131,7 +134,13 @@ def _switches(spec: InstanceSpec) -> list[str]:
     switches = ["--enable-prefix-caching", "--no-enable-log-requests", "--disable-uvicorn-access-log"]
     if spec.model.options.get("enforce_eager", spec.device == "cpu"):
         switches.append("--enforce-eager")
-    return switches
+    return [*switches, *_parsers(spec.model)]
+
+
+def _parsers(model: ModelSpec) -> list[str]:
+    tools, reasoning = model.options.get("tool_call_parser"), model.options.get("reasoning_parser")
+    words = ["--enable-auto-tool-choice", "--tool-call-parser", tools] if tools else []
+    return [*words, "--reasoning-parser", reasoning] if reasoning else words
 
 
 def _cpu_environment(model: ModelSpec) -> dict[str, str]:
@@ -153,6 +162,9 @@ def _check_options(model: ModelSpec) -> None:
     _require(model, "cpu_threads", threads == int(threads), "a whole number")
     _require(model, "dtype", model.options.get("dtype", "auto") in _DTYPES, f"one of {', '.join(_DTYPES)}")
     _require(model, "enforce_eager", isinstance(model.options.get("enforce_eager", True), bool), "true or false")
+    for key in ("tool_call_parser", "reasoning_parser"):
+        name = model.options.get(key, "none")
+        _require(model, key, isinstance(name, str) and bool(_PARSER.fullmatch(name)), "the name of a parser of vLLM")
     extra: Any = model.options.get("extra_args", [])
     words = isinstance(extra, list | tuple) and all(isinstance(word, str) for word in extra)
     _require(model, "extra_args", words, 'a list of words, such as ["--max-num-batched-tokens", "2048"]')

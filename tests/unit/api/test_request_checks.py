@@ -22,6 +22,13 @@ USER = {"role": "user", "content": "hi"}
 PLAIN_KEY = ApiKey("key_1", "t", "", "use", "priority", 0)
 
 
+def tool(name: str, about: str = "") -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": about}}
+
+
+TOOL = tool("f")
+
+
 def nothing_said(previous: str, key: ApiKey) -> list[dict[str, Any]]:
     """No earlier response is known."""
     raise AssertionError(f"nobody should ask for {previous}")
@@ -38,14 +45,20 @@ def respond(**fields: Any) -> Order:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("max_tokens", 0), ("max_tokens", -5), ("max_tokens", 1.5), ("max_tokens", "10"), ("max_tokens", 10**12),
+        ("max_tokens", 0), ("max_tokens", -5), ("max_tokens", 1.5), ("max_tokens", "10"),
         ("max_tokens", True), ("max_completion_tokens", 0), ("temperature", -0.1), ("temperature", 2.1),
         ("temperature", "1"), ("temperature", True), ("top_p", 0), ("top_p", 1.01), ("seed", 1.5), ("seed", 2**64),
         ("presence_penalty", 3), ("frequency_penalty", -2.5), ("n", 2), ("n", 0), ("n", True), ("stream", "true"),
         ("stream", 1), ("stop", [""]), ("stop", ["a"] * 5), ("stop", [1]), ("stop", "x" * 10_000), ("stop", {}),
         ("metadata", {"a": 1}), ("metadata", {"k" * 65: "v"}), ("metadata", {"k": "v" * 513}), ("metadata", []),
         ("metadata", {str(n): "v" for n in range(17)}), ("service_tier", "vip"), ("deadline_seconds", 0),
-        ("deadline_seconds", 10**6), ("tools", [{"type": "function"}]), ("logprobs", True), ("user", "x" * 513),
+        ("deadline_seconds", 10**6), ("tools", [{"type": "function"}]), ("logprobs", 1), ("user", "x" * 513),
+        ("tools", [{"type": "web_search"}]), ("tools", [{"type": "function", "function": {"name": "a b"}}]),
+        ("tools", [TOOL, TOOL]), ("tools", [tool(f"f{n}") for n in range(129)]), ("tools", [tool("f", "x" * 70_000)]),
+        ("tools", [{**TOOL, "surprise": 1}]), ("tool_choice", "maybe"), ("tool_choice", "required"),
+        ("tool_choice", {"type": "function", "function": {"name": "f"}}), ("tool_choice", {"type": "function"}),
+        ("top_logprobs", 21), ("top_logprobs", -1), ("top_logprobs", 5), ("top_logprobs", 1.5),
+        ("reasoning_effort", "huge"), ("reasoning_effort", 1),
         ("stream_options", {"include_usage": True}),
     ],
 )  # fmt: skip
@@ -71,19 +84,34 @@ def test_a_field_outside_the_allow_list_is_named(field: str) -> None:
         assert caught.value.param == field
 
 
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def calling(arguments: Any) -> dict[str, Any]:
+    function = {"name": "f", "arguments": arguments}
+    return {"role": "assistant", "content": None, "tool_calls": [{**CALL, "function": function}]}
+
+
 @pytest.mark.parametrize(
     ("messages", "param"),
     [
         (None, "messages"), ([], "messages"), ("hi", "messages"), ([1], "messages[0]"),
         ([{"content": "hi"}], "messages[0].role"), ([{"role": "king", "content": "hi"}], "messages[0].role"),
-        ([{"role": "tool", "content": "hi"}], "messages[0].role"), ([{"role": "user"}], "messages[0].content"),
+        ([{"role": "tool", "content": "hi"}], "messages[0].tool_call_id"),
+        ([USER, {"role": "tool", "content": "hi", "tool_call_id": "c"}], "messages"),
+        ([{"role": "user"}], "messages[0].content"),
         ([USER, {"role": "user", "content": None}], "messages[1].content"),
         ([{"role": "user", "content": []}], "messages[0].content"),
         ([{"role": "user", "content": 5}], "messages[0].content"),
         ([{"role": "user", "content": ""}], "messages"), ([{"role": "user", "content": " \n\t"}], "messages"),
         ([{"role": "user", "content": ["x"]}], "messages[0].content[0]"),
         ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text"),
-        ([{"role": "assistant", "content": "x", "tool_calls": [{}]}], "messages[0].tool_calls"),
+        ([{"role": "assistant", "content": "x", "tool_calls": [{}]}], "messages[0].tool_calls[0]"),
+        ([{"role": "user", "content": "x", "tool_calls": [CALL]}], "messages[0].tool_calls"),
+        ([{"role": "assistant", "tool_calls": [{**CALL, "id": ""}]}], "messages[0].tool_calls[0].id"),
+        ([calling('{"a": ')], "messages[0].tool_calls[0].function.arguments"),
+        ([calling("[1]")], "messages[0].tool_calls[0].function.arguments"),
+        ([calling({})], "messages[0].tool_calls[0].function.arguments"),
     ],
 )  # fmt: skip
 def test_messages_must_say_something(messages: Any, param: str) -> None:
@@ -120,8 +148,8 @@ def test_text_parts_are_joined() -> None:
 
 
 def test_an_items_kind_that_is_no_message_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedContent, match="function_call_output"):
-        respond(input=[{"type": "function_call_output", "call_id": "1", "output": "x"}])
+    with pytest.raises(UnsupportedContent, match="computer_call"):
+        respond(input=[{"type": "computer_call", "call_id": "1"}])
 
 
 def test_null_means_absent() -> None:
@@ -141,9 +169,78 @@ def test_what_is_given_reaches_the_engine_and_only_that() -> None:
 
 def test_fields_that_the_engine_lacks_are_refused() -> None:
     assert chat(model="v", top_k=5, response_format={"type": "json_object"}).params["top_k"] == 5
-    for field, value in {"top_k": 5, "response_format": {"type": "json_object"}}.items():
+    for field, value in {"top_k": 5, "min_p": 0.5}.items():
         with pytest.raises(InvalidRequest, match=f"'m' cannot take the field '{field}'"):
             chat(**{field: value})
+
+
+def test_what_the_engine_lacks_is_named_as_the_wire_spells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plain:
+        request_fields = frozenset({"max_tokens"})
+
+    monkeypatch.setattr("model_pool.engines.get", lambda _: Plain)
+    for fields, param in (
+        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
+        ({"reasoning": {"effort": "low"}}, "reasoning.effort"),
+        ({"include": ["message.output_text.logprobs"]}, "include"),
+        ({"tools": [{"type": "function", "name": "f"}]}, "tools"),
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            respond(**fields)
+        assert caught.value.param == param
+
+
+def test_tools_become_the_engines_in_either_spelling() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    function = {"name": "f", "description": "d", "parameters": schema, "strict": True}
+    wanted = {"tools": [{"type": "function", "function": function}], "parallel_tool_calls": False}
+    named = {"type": "function", "function": {"name": "f"}}
+    asked = chat(tools=wanted["tools"], tool_choice=named, parallel_tool_calls=False)
+    assert asked.params == {**wanted, "tool_choice": named}
+    flat = [{"type": "function", **function}]
+    order = respond(tools=flat, tool_choice={"type": "function", "name": "f"}, parallel_tool_calls=False)
+    assert order.params == asked.params
+    assert (order.echo["tools"], order.echo["tool_choice"]) == (flat, {"type": "function", "name": "f"})
+    assert chat(tools=[], tool_choice="none").params == {}
+
+
+def test_a_model_without_a_parser_may_be_made_to_call_but_not_left_to_choose() -> None:
+    with pytest.raises(InvalidRequest, match="'v' is not set up to call tools"):
+        chat(model="v", tools=[TOOL])
+    assert chat(model="v", tools=[TOOL], tool_choice="required").params["tool_choice"] == "required"
+
+
+def test_a_conversation_with_calls_and_answers_is_the_same_from_both_endpoints() -> None:
+    answer = {"role": "tool", "content": "sunny", "tool_call_id": "c"}
+    said = {**calling("{}"), "reasoning_content": "hm", "refusal": None}
+    order = chat(messages=[USER, said, answer])
+    assert order.messages == [USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}, answer]
+    items = [
+        USER,
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+        {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}", "status": "completed"},
+        {"type": "function_call_output", "call_id": "c", "output": "sunny"},
+    ]
+    asked = respond(input=items)
+    assert asked.messages == order.messages
+    assert [item["type"] for item in asked.input_items] == ["message", "function_call", "function_call_output"]
+
+
+def test_log_probabilities_are_asked_for_in_either_spelling() -> None:
+    wanted = {"logprobs": True, "top_logprobs": 5}
+    assert chat(logprobs=True, top_logprobs=5).params == wanted
+    assert respond(top_logprobs=5).params == wanted
+    assert respond(include=["message.output_text.logprobs"]).params == {"logprobs": True, "top_logprobs": 0}
+    assert (chat(logprobs=False).params, respond(top_logprobs=0).params) == ({}, {})
+    for value in (21, -1):
+        with pytest.raises(InvalidRequest) as caught:
+            respond(top_logprobs=value)
+        assert caught.value.param == "top_logprobs"
+
+
+def test_effort_is_asked_for_in_either_spelling() -> None:
+    assert chat(reasoning_effort="low").params == respond(reasoning={"effort": "low"}).params
+    assert respond(reasoning={}).params == {}
 
 
 def test_a_schema_becomes_the_engines_response_format() -> None:

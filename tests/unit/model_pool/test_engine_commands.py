@@ -157,6 +157,14 @@ def test_vllm_passes_extra_arguments_last(folder):
     assert command[-2:] == extra
 
 
+def test_vllm_is_told_how_a_model_calls_tools_and_reasons(folder):
+    """Without a parser calls and reasoning would stand in the text."""
+    options = {"tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
+    command = Vllm().command(instance(ModelSpec("s", "vllm", path=str(folder), options=options)))
+    assert "--enable-auto-tool-choice" in command
+    assert (following(command, "--tool-call-parser"), following(command, "--reasoning-parser")) == ("hermes", "qwen3")
+
+
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
@@ -203,6 +211,9 @@ def test_vllm_takes_a_missing_sub_folder_for_a_mistake_not_for_a_hub_id(tmp_path
         {"dtype": "int4"},
         {"enforce_eager": "no"},
         {"extra_args": "--flag"},
+        {"tool_call_parser": ""},
+        {"tool_call_parser": 1},
+        {"reasoning_parser": "--flag"},
         {"max_len": 5},
     ],
 )
