@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from model_pool.engines.base import Engine, EngineConfigError
+from model_pool.engines.llama_cpp import LlamaCpp
+from model_pool.engines.onnxruntime import OnnxRuntime
 from model_pool.engines.paced import Paced
 from model_pool.engines.remote import Remote
+from model_pool.engines.tensorrt_llm import TensorRtLlm
+from model_pool.engines.transformers import Transformers
 from model_pool.engines.vllm import Vllm
 
 __all__ = ["Engine", "EngineConfigError", "get", "names"]
 
-_ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Vllm(), Paced(), Remote())}
+_ALL: tuple[Engine, ...] = (Vllm(), Transformers(), OnnxRuntime(), LlamaCpp(), TensorRtLlm(), Remote(), Paced())
+_ENGINES = {engine.name: engine for engine in _ALL}
 
 
 def names() -> list[str]:
