@@ -26,8 +26,10 @@ from app.services.dead_letters import DeadLetters
 from app.services.keys import KeyStore
 from app.services.listing import Listing
 from app.services.models import Models
+from app.services.overview import Overviews
 from app.services.pool import Pool
 from app.services.results import Results
+from app.services.storage import Storage
 from app.services.submit import Submit
 from app.settings import Settings
 from app.tokens.counting import TokenCounts
@@ -59,9 +61,9 @@ def api_parts(settings: Settings) -> ApiParts:
     models = Models(settings.models, store.stats, now=time.time())
     results = Results(store, feed, voids)
     pool = Pool(client, settings.models)
-    answers = Answers(
-        response_cache(settings, local=True), revisions(settings), nobody=lambda model: not pool.available()[model]
-    )
+    storage = _storage(settings, client)
+    cache = response_cache(settings, local=True)
+    answers = Answers(cache, revisions(settings), nobody=lambda model: not pool.available()[model])
     targets = Targets(settings.webhooks.allow_hosts, SystemLookup())
     return ApiParts(
         settings=settings,
@@ -72,11 +74,13 @@ def api_parts(settings: Settings) -> ApiParts:
         client_tokens=ClientTokens(client, keys),
         models=models,
         pool=pool,
+        storage=storage,
+        cache=cache,
         dead_letters=_dead_letters(settings, client, hints),
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
             answers=answers, limits=settings.jobs, tokens=TokenCounts(Threads()),
-            charge=RateLimits(client, RateObserver()).charge,
+            check_storage=storage.check, charge=RateLimits(client, RateObserver()).charge,
         ),
         results=results,
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),
@@ -85,6 +89,11 @@ def api_parts(settings: Settings) -> ApiParts:
         webhook_secret=TenantSecrets(client, settings.secret_key.get_secret_value()).get_or_create,
         closing=Closing(settings.api.graceful_seconds),
     )  # fmt: skip
+
+
+def _storage(settings: Settings, jobs: redis.Redis) -> Storage:
+    cache = redis_clients.cache_server(settings.redis)
+    return Storage(jobs, redis_clients.jobs_client(cache, timeout=settings.redis.cache_timeout, max_connections=2))
 
 
 def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
@@ -138,6 +147,13 @@ def key_store(settings: Settings) -> KeyStore:
 def pool(settings: Settings) -> Pool:
     """The pool, for the command line."""
     return Pool(_command_client(settings), settings.models)
+
+
+def overviews(settings: Settings) -> Overviews:
+    """What `posthouse top` shows, for the command line."""
+    client = _command_client(settings)
+    cache = response_cache(settings, local=False)
+    return Overviews(Pool(client, settings.models), _storage(settings, client), cache.stats)
 
 
 def dead_letters(settings: Settings) -> DeadLetters:

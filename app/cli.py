@@ -20,6 +20,8 @@ _COMMANDS = {
     "flower": ("roles", "The operators' window on the queue (Flower)."),
     "keys": ("keys", "Create, list, revoke and rotate API keys."),
     "breakers": ("breakers", "Show and reset the instances' circuit breakers."),
+    "cache": ("cache", "Show and clear the response cache."),
+    "top": ("top", "A live view of lines, waits, instances, breakers and the cache."),
     "jobs": ("jobs", "List dead letters and try them again."),
 }
 

@@ -89,3 +89,10 @@ class CacheStats:
     keys: int = 0
     size: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Looks that were answered, as a share of those that could have been; None when there was none."""
+        answered = sum(self.counts.get(name, 0) for name in ("hits", "refreshes", "stale"))
+        looks = answered + self.counts.get("misses", 0)
+        return answered / looks if looks else None

@@ -19,7 +19,7 @@ def pool() -> Response:
     models = {
         name: {
             "policy": api.settings.models[name].policy,
-            "backlog": state.backlog,
+            "backlog": state.line.waiting,
             "instances": state.instances,
         }
         for name, state in api.pool.states().items()

@@ -6,8 +6,10 @@ from flask import Flask
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from app.api import (
+    admin_cache,
     admin_jobs,
     admin_pool,
+    admin_queues,
     chat,
     client_tokens,
     cors,
@@ -37,6 +39,8 @@ _BLUEPRINTS = (
     metrics.blueprint,
     admin_pool.blueprint,
     admin_jobs.blueprint,
+    admin_queues.blueprint,
+    admin_cache.blueprint,
 )
 
 

@@ -31,6 +31,7 @@ def _missing(api: ApiParts) -> list[str]:
     if api.closing.begun:
         return ["this process is stopping"]
     try:
+        api.storage.check()
         api.pool.check_writable()
         available = api.pool.available()
     except Unavailable as error:

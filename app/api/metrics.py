@@ -41,6 +41,15 @@ class Fleet:
         yield _breakers(states)
         yield from self._generations(states)
         yield from self._house()
+        yield self._memory()
+
+    def _memory(self) -> Metric:
+        found = GaugeMetricFamily(
+            "posthouse_redis_memory_ratio", "Used memory of a Redis role as a share of its limit.", labels=("role",)
+        )
+        for role, ratio in self._api.storage.ratios().items():
+            found.add_metric((role,), ratio)
+        return found
 
     def _generations(self, models: dict[str, ModelState]) -> Iterator[Metric]:
         ended = CounterMetricFamily("posthouse_generations", "Generations that ended.", labels=("model", "status"))
@@ -66,11 +75,15 @@ class Fleet:
 def _lines(states: dict[str, ModelState]) -> Iterator[Metric]:
     backlog = GaugeMetricFamily("posthouse_backlog", "Generations that wait in line.", labels=("model",))
     oldest = GaugeMetricFamily("posthouse_oldest_queued_seconds", "Age of the oldest that waits.", labels=("model",))
+    wait = GaugeMetricFamily("posthouse_expected_wait_seconds", "Expected wait of the next job.", labels=("model",))
     for model, state in states.items():
-        backlog.add_metric((model,), state.backlog)
-        oldest.add_metric((model,), state.oldest_seconds)
+        backlog.add_metric((model,), state.line.waiting)
+        oldest.add_metric((model,), state.line.oldest_seconds)
+        if state.line.wait_seconds is not None:
+            wait.add_metric((model,), state.line.wait_seconds)
     yield backlog
     yield oldest
+    yield wait
 
 
 def _instances(states: dict[str, ModelState]) -> Metric:

@@ -21,8 +21,10 @@ from app.services.listing import Listing
 from app.services.models import Models
 from app.services.pool import Pool
 from app.services.results import Results
+from app.services.storage import Storage
 from app.services.submit import Submit
 from app.settings import Settings
+from cache.response_cache import ResponseCache
 
 EXTENSION = "posthouse"
 
@@ -44,6 +46,8 @@ class ApiParts:
     client_tokens: ClientTokens
     models: Models
     pool: Pool
+    storage: Storage
+    cache: ResponseCache
     dead_letters: DeadLetters
     submit: Submit
     results: Results

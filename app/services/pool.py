@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import redis
 
+from app.queueing import WEBHOOKS_QUEUE, own_queue, shared_queue
 from app.redis_errors import translated
+from app.services.lines import Line, Lines
 from model_pool import breaker
 from model_pool.registry import SILENCE_SECONDS, describe
 
@@ -21,14 +23,12 @@ class ModelState:
     """One model's line and instances.
 
     Attributes:
-        backlog: generations that wait.
-        oldest_seconds: how long the one that waits longest has waited.
+        line: who waits, and for how long.
         available: instances in the ring whose last beat is recent.
         instances: as `model_pool.registry.describe` gives them.
     """
 
-    backlog: int
-    oldest_seconds: float
+    line: Line
     available: int
     instances: list[dict[str, Any]] = field(default_factory=list)
 
@@ -39,6 +39,7 @@ class Pool:
     def __init__(self, client: redis.Redis, models: Iterable[str]) -> None:
         self._client = client
         self._models = tuple(models)
+        self._lines = Lines(client)
 
     def check_writable(self) -> None:
         """Write something small and short-lived, as a submit would."""
@@ -57,6 +58,22 @@ class Pool:
             now = self._now()
             return {model: self._state(model, now) for model in self._models}
 
+    def lines(self) -> dict[str, Line]:
+        """The line of each configured model."""
+        return {model: self._lines.look(model) for model in self._models}
+
+    def hints(self) -> dict[str, int]:
+        """Messages that lie in Celery's queues (kombu keeps a queue as a list of its name)."""
+        with translated():
+            names = [WEBHOOKS_QUEUE, *map(shared_queue, self._models)]
+            for model in self._models:
+                ids = cast("list[str]", self._client.zrange(f"ph:instances:{model}", 0, -1))
+                names += [own_queue(model, instance.rpartition(".")[2]) for instance in ids]
+            pipeline = self._client.pipeline(transaction=False)
+            for name in names:
+                pipeline.llen(name)
+            return dict(zip(names, pipeline.execute(), strict=True))
+
     def totals(self) -> dict[str, int]:
         """Numbers of the whole house: running, dead letters, webhooks waiting."""
         with translated():
@@ -66,7 +83,7 @@ class Pool:
             return dict(zip(("running", "dead", "outbox", "deliveries_due"), pipeline.execute(), strict=True))
 
     def _state(self, model: str, now: int) -> ModelState:
-        line = cast("list[str]", self._client.zrange(f"ph:line:{model}", 0, -1))
+        line = self._lines.look(model)
         ids = cast("list[str]", self._client.zrange(f"ph:instances:{model}", 0, -1))
         pipeline = self._client.pipeline(transaction=False)
         for instance in ids:
@@ -77,7 +94,7 @@ class Pool:
             for i, fields in zip(ids, pipeline.execute(), strict=True)
             if fields
         ]
-        return ModelState(len(line), self._oldest(line, now), len(self._alive(model, now)), found)
+        return ModelState(line, len(self._alive(model, now)), found)
 
     def breakers(self) -> list[dict[str, Any]]:
         """The breaker of every known instance, and of those that have tripped and are gone since, by name.
@@ -106,14 +123,6 @@ class Pool:
             pipeline.hgetall(_breaker(instance))
         pairs = zip(known, pipeline.execute(), strict=True)
         return {instance: breaker.describe(instance, fields, now) for instance, fields in pairs}
-
-    def _oldest(self, line: list[str], now: int) -> float:
-        """Members are `<tier digit><15 digits of arrival>:<generation>`; the least arrival has waited longest."""
-        if not line:
-            return 0.0
-        first = min(line, key=lambda member: member[1:16])
-        created = cast("str | None", self._client.hget(f"ph:gen:{first[17:]}", "created_at"))
-        return max(0.0, (now - int(created)) / 1000) if created else 0.0
 
     def _alive(self, model: str, now: int) -> set[str]:
         """In the ring, and heard of lately: with no worker left nobody tidies the ring."""

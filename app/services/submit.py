@@ -116,6 +116,7 @@ class Submit:
         check_url: judges a webhook's URL; raises `WebhookUrlForbidden`.
         voids: submits whose outcome is unknown.
         tokens: counts prompts.
+        check_storage: raises what a storage that would not keep the job means to the caller.
         charge: counts a request and its tokens against the key's limits; raises `RateLimitExceeded`.
     """
 
@@ -130,6 +131,7 @@ class Submit:
         check_url: Callable[[str], object],
         answers: Answers,
         limits: JobSettings,
+        check_storage: Callable[[], object] = lambda: None,
         tokens: PromptTokens = unknown,
         charge: Callable[[ApiKey, int], object] = _free,
     ) -> None:
@@ -143,6 +145,7 @@ class Submit:
         self._check_url = check_url
         self._answers = answers
         self._limits = limits
+        self._check_storage = check_storage
 
     def submit(self, order: Order) -> Submitted:
         """Keep the job.
@@ -228,6 +231,7 @@ class Submit:
 
     def _keep(self, ready: _Prepared) -> Submitted:
         self._voids.settle()
+        self._check_storage()
         try:
             accepted = self._accept(ready)
         except SubmitOutcomeUnknown as error:
