@@ -14,10 +14,10 @@ from app.api.parts import ApiParts
 from app.api.rate_headers import RateObserver
 from app.cache_metrics import CacheMetrics
 from app.flow.rate_limit import RateLimits
+from app.hints import Hints
 from app.jobs.feed import Feed
 from app.jobs.store import JobStore, QueueCaps
 from app.jobs.voids import Owed
-from app.queueing import Hints, create_celery
 from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
 from app.services.client_tokens import ClientTokens
@@ -56,7 +56,7 @@ def api_parts(settings: Settings) -> ApiParts:
     store = job_store(settings, client)
     feed = Feed(functools.partial(redis_clients.pubsub_link, server, timeout=timeout), store.log)
     voids = Owed("void", store.void)
-    hints = Hints(create_celery(settings, publisher_only=True))
+    hints = Hints(client)
     keys = _keys(settings, client)
     models = Models(settings.models, store.stats, now=time.time())
     results = Results(store, feed, voids)
@@ -158,7 +158,8 @@ def overviews(settings: Settings) -> Overviews:
 
 def dead_letters(settings: Settings) -> DeadLetters:
     """Dead letters, for the command line."""
-    return _dead_letters(settings, _command_client(settings), Hints(create_celery(settings, publisher_only=True)))
+    client = _command_client(settings)
+    return _dead_letters(settings, client, Hints(client))
 
 
 def _dead_letters(settings: Settings, client: redis.Redis, hints: Hints) -> DeadLetters:

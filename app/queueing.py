@@ -1,4 +1,4 @@
-"""The queue: one Celery app factory, the names of queues and tasks, and publishing by name.
+"""The queue: one Celery app factory, and the names of queues and tasks.
 
 A message is a hint, never the truth: it names a model and the generation that caused it, and holds no prompt. A hint
 that cannot be published is counted and logged; the reaper publishes it again.
@@ -10,10 +10,8 @@ import secrets
 from typing import Any
 from urllib.parse import urlsplit
 
-import structlog
 from celery import Celery
 from kombu.entity import Exchange, Queue
-from prometheus_client import Counter
 
 from app.redis import Server, jobs_server
 from app.settings import Settings
@@ -22,11 +20,6 @@ RUN = "posthouse.run"
 DELIVER = "posthouse.deliver"
 WEBHOOKS_QUEUE = "webhooks"
 _TASK_ID_SEPARATOR = ":"
-
-_log = structlog.get_logger(__name__)
-_unpublished = Counter(
-    "posthouse_hints_unpublished", "hints that could not be published and await the reaper", ["task"]
-)
 
 
 def shared_queue(model: str) -> str:
@@ -50,14 +43,8 @@ def generation_of(task_id: str) -> str | None:
     return head if separator and head.startswith("gen_") else None
 
 
-def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery:
-    """The Celery app.
-
-    Args:
-        settings: broker address and times.
-        publisher_only: for processes that only publish: a broker that is away is given up on within about the jobs
-            timeout instead of being waited for.
-    """
+def create_celery(settings: Settings) -> Celery:
+    """The Celery app of workers and Flower. Hints are published by `app.hints`."""
     jobs, timeout = settings.jobs, settings.redis.jobs_timeout
     server = jobs_server(settings.redis)
     transport: dict[str, Any] = {
@@ -68,8 +55,6 @@ def create_celery(settings: Settings, *, publisher_only: bool = False) -> Celery
         "retry_on_timeout": False,
         "global_keyprefix": "",
     }
-    if publisher_only:
-        transport |= {"socket_timeout": timeout, "max_retries": 0, "interval_start": 0, "interval_step": 0}
     if server.sentinels:
         transport |= {"master_name": server.service, "sentinel_kwargs": _sentinel_options(server, timeout)}
     app = Celery("posthouse", broker=broker_url(server))
@@ -114,28 +99,3 @@ def _sentinel_options(server: Server, timeout: float) -> dict[str, Any]:
 def queue(name: str) -> Queue:
     """A durable direct queue, as `task_create_missing_queues` would make it."""
     return Queue(name, Exchange(name, type="direct"), routing_key=name)  # type: ignore[no-untyped-call]
-
-
-class Hints:
-    """Publishes hints; never raises, because the record is already written and the reaper looks after it."""
-
-    def __init__(self, celery: Celery) -> None:
-        self._celery = celery
-
-    def publish_run(self, model: str, generation: str, slot: str | int | None = None) -> bool:
-        """Tell the model's workers (or one of them) that there is work. False when Redis did not take it."""
-        name = shared_queue(model) if slot is None else own_queue(model, slot)
-        return self._publish(RUN, [model, generation], name, task_id_for(generation))
-
-    def publish_deliver(self) -> bool:
-        """Tell the webhook workers that deliveries are due."""
-        return self._publish(DELIVER, [], WEBHOOKS_QUEUE, f"deliver{_TASK_ID_SEPARATOR}{secrets.token_hex(8)}")
-
-    def _publish(self, task: str, args: list[str], name: str, task_id: str) -> bool:
-        try:
-            self._celery.send_task(task, args=args, queue=queue(name), task_id=task_id, retry=False, ignore_result=True)
-        except Exception as error:  # noqa: BLE001 -- kombu and redis-py raise many kinds; none may fail a job that is kept
-            _unpublished.labels(task=task).inc()
-            _log.warning("hint_unpublished", task=task, queue=name, error=type(error).__name__)
-            return False
-        return True

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import redis
 
+from app.hints import Hints
 from app.jobs.generation import CanonicalRequest, NewGeneration, new_generation_id
 from app.jobs.job import Kind, NewJob, new_job_id
 from app.jobs.store import JobStore, QueueCaps
-from app.queueing import Hints, create_celery, shared_queue
+from app.queueing import shared_queue
 from benchmarks.support import worker
 from benchmarks.support.figures import Outcome, over_rounds
 from benchmarks.support.progress import Progress
@@ -55,7 +56,7 @@ def _round(celery_app: str, jobs: int, concurrency: int) -> float:
     try:
         with tempfile.TemporaryDirectory(prefix="ph-bench-") as folder:
             config = worker.configure(Path(folder), server.url(), concurrency=concurrency)
-            generations = _fill(server.client(), config, jobs)
+            generations = _fill(server.client(), jobs)
             with worker.running(config, celery_app) as running:
                 running.wait(lambda: _drained(server.client()), what="the queue is empty", limit=_LIMIT)
             span = _span_of_records(server.client(), generations) if celery_app == worker.REAL_APP else None
@@ -64,11 +65,10 @@ def _round(celery_app: str, jobs: int, concurrency: int) -> float:
         server.close()
 
 
-def _fill(client: redis.Redis, config: Path, jobs: int) -> list[str]:
+def _fill(client: redis.Redis, jobs: int) -> list[str]:
     """Jobs in line, and a hint for each in the model's queue. Returns the generations."""
-    settings = worker.settings_of(config)
     store = JobStore(client, caps=QueueCaps(jobs, jobs), idempotency_seconds=60, submit_timeout=5)
-    hints = Hints(create_celery(settings, publisher_only=True))
+    hints = Hints(client)
     generations = [store.submit(*_letter()).generation for _ in range(jobs)]
     if not all(hints.publish_run(MODEL, generation) for generation in generations):
         raise RuntimeError("not every hint was published")

@@ -11,7 +11,8 @@ import structlog
 from celery.concurrency.thread import TaskPool
 from redis.exceptions import RedisError
 
-from app.queueing import Hints, own_queue, shared_queue
+from app.hints import Hints
+from app.queueing import own_queue, shared_queue
 from app.redis import REDIS_AWAY
 from app.settings import Settings
 from workers import leaving, revoking, wiring

@@ -12,8 +12,9 @@ from celery import bootsteps, signals
 
 from app import settings as configuration
 from app import telemetry
-from app.queueing import Hints, create_celery
-from workers import tasks
+from app.hints import Hints
+from app.queueing import create_celery
+from workers import tasks, wiring
 from workers.batched_events import BatchedEvents
 from workers.gpu_process import GpuProcess
 from workers.process import WorkerProcess
@@ -21,7 +22,7 @@ from workers.webhook_process import WebhookProcess
 
 settings = configuration.load()
 app = create_celery(settings)
-_hints = Hints(create_celery(settings, publisher_only=True))
+_hints = Hints(wiring.commands(settings))
 process: WorkerProcess = GpuProcess(settings, _hints) if settings.worker.model else WebhookProcess(settings, _hints)
 tasks.register(app, process)
 

@@ -7,8 +7,8 @@ import asyncio
 import structlog
 from redis.exceptions import RedisError
 
+from app.hints import Hints
 from app.jobs.work import ReapReport, WorkStore
-from app.queueing import Hints
 from app.redis import REDIS_AWAY
 
 _MOST_HINTS = 256

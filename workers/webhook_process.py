@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from app.queueing import WEBHOOKS_QUEUE, Hints
+from app.hints import Hints
+from app.queueing import WEBHOOKS_QUEUE
 from app.settings import Settings
 from app.webhooks.transport import AiohttpTransport
 from workers import leaving, revoking, wiring

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import redis
+
 from app import bootstrap
+from app.hints import Hints
 from app.jobs.store import JobStore, QueueCaps
 from app.jobs.work import WorkStore
 from app.lua import AsyncScripts, ScriptBook
-from app.queueing import Hints
 from app.redis import async_jobs_client, jobs_client, jobs_server
 from app.settings import Settings
 from app.webhooks.backoff import Schedule
@@ -29,6 +31,7 @@ from model_pool import engines
 from model_pool import registry as pool_registry
 from model_pool.breaker import BreakerPolicy
 from model_pool.client import EngineClient
+from model_pool.devices import device_of
 from model_pool.health import HealthPolicy
 from model_pool.instance import Instance
 from model_pool.registry import Registry
@@ -59,10 +62,10 @@ def instance_spec(settings: Settings) -> InstanceSpec:
         context_length=model.context_length,
         max_concurrency=model.max_concurrency,
         max_output_tokens=model.max_output_tokens,
+        memory_share=model.memory_share,
         options=model.options,
     )
-    device = model.devices[slot % len(model.devices)] if model.devices else "cpu"
-    return InstanceSpec(spec, slot, device, settings.data_dir / "run")
+    return InstanceSpec(spec, slot, device_of(model.devices, slot), settings.data_dir / "run")
 
 
 def work_store(settings: Settings) -> WorkStore:
@@ -168,11 +171,16 @@ def gpu_worker(
     return worker
 
 
+def commands(settings: Settings) -> redis.Redis:
+    """A synchronous client of the jobs role, for what runs beside the loop."""
+    return jobs_client(jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
+
+
 def job_store(settings: Settings) -> JobStore:
     """The job store as clients' processes use it; here for revokes and webhooks."""
     jobs, timeout = settings.jobs, settings.redis.jobs_timeout
     return JobStore(
-        jobs_client(jobs_server(settings.redis), timeout=timeout),
+        commands(settings),
         caps=QueueCaps(jobs.queue_cap, max(1, int(jobs.queue_cap * jobs.tenant_queue_share))),
         idempotency_seconds=jobs.idempotency_seconds,
         submit_timeout=timeout,
@@ -182,7 +190,7 @@ def job_store(settings: Settings) -> JobStore:
 def courier(settings: Settings) -> Courier:
     """What a webhook worker sends with."""
     hooks = settings.webhooks
-    client = jobs_client(jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
+    client = commands(settings)
     store = DeliveryStore(client)
     return Courier(
         store=store,

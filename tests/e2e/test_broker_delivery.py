@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from app import settings as configuration
-from app.queueing import Hints, create_celery
+from app.hints import Hints
+from app.queueing import create_celery
 from tests.support.door import KEY
 from tests.support.events import counting
 from tests.support.stack import POSTHOUSE, environment
@@ -63,7 +64,7 @@ def test_a_second_delivery_of_a_running_job_starts_nothing(stack, receiver):
     generation = stack.redis().hget(f"ph:job:{job_id}", "gen")
 
     task, instance = stack.redis().hmget(f"ph:gen:{generation}", "task", "instance")
-    hints = Hints(create_celery(configuration.load(redis={"jobs_url": stack.redis_url}), publisher_only=True))
+    hints = Hints(stack.redis())
     for slot in (None, 0, 1, 2):
         assert hints.publish_run("paced", generation, slot)
     celery = create_celery(configuration.load(redis={"jobs_url": stack.redis_url}))

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from app import settings as configuration
-from app.queueing import Hints, create_celery
+from app.hints import Hints
 from app.redis import REDIS_AWAY, BatchLink, Server, async_jobs_client, jobs_client, jobs_server, pubsub_link
 from tests.support.sentinels import Fleet
 from tests.support.waiting import wait_until
@@ -29,8 +29,7 @@ def server_of(fleet: Fleet) -> Server:
 def test_all_connections_lead_to_the_new_master_after_a_failover(fleet: Fleet) -> None:
     server = server_of(fleet)
     client = jobs_client(server, timeout=1)
-    celery = create_celery(configuration.load(redis=fleet.settings), publisher_only=True)
-    hints = Hints(celery)
+    hints = Hints(client)
     loop = asyncio.new_event_loop()
     waiting = async_jobs_client(server, timeout=1)
     batches = BatchLink(waiting)
@@ -58,7 +57,6 @@ def test_all_connections_lead_to_the_new_master_after_a_failover(fleet: Fleet) -
     link.close()
     loop.run_until_complete(waiting.aclose())
     loop.close()
-    celery.close()
 
 
 def answered(call):

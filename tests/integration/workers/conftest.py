@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from app.hints import Hints
 from app.jobs.job import JobView
 from app.jobs.store import JobStore
-from app.queueing import Hints, create_celery
 from app.settings import Settings
 from tests.support.letters import letter
 from tests.support.redis_process import RedisProcess
@@ -39,7 +39,7 @@ class WorkerUnderTest:
         self.file.write_text("\n".join(config))
         self.settings: Settings = self._settings()
         self.store: JobStore = wiring.job_store(self.settings)
-        self.hints = Hints(create_celery(self.settings, publisher_only=True))
+        self.hints = Hints(wiring.commands(self.settings))
         self.log = self.folder / "log"
         self.start()
 
