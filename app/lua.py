@@ -15,11 +15,13 @@ from typing import Any
 
 import redis
 import redis.asyncio
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from app.redis import BatchLink
 
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
+
+_INNER: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
 
 Call = tuple[str, Sequence[Any]]
 
@@ -60,6 +62,17 @@ def _compose(file: Path) -> str:
     return "\n".join(parts)
 
 
+def unwrapped(error: ResponseError) -> ResponseError:
+    """The error of a command inside a script, as the command itself would have raised it.
+
+    Redis 7 passes it on as it is; 6.2 wraps it into `ERR Error running script …: -OOM …`.
+    """
+    for code, kind in _INNER.items():
+        if f"-{code} " in str(error):
+            return kind(str(error))
+    return error
+
+
 class Scripts:
     """Calls scripts through a synchronous client. Redis errors pass through unchanged."""
 
@@ -69,6 +82,12 @@ class Scripts:
 
     def call(self, name: str, *args: Any) -> Any:
         """Run one script and return its reply (strings decoded, integers as int)."""
+        try:
+            return self._call(name, *args)
+        except ResponseError as error:
+            raise unwrapped(error) from None
+
+    def _call(self, name: str, *args: Any) -> Any:
         try:
             return self._client.evalsha(self._book.sha(name), 0, *args)
         except NoScriptError:
@@ -83,6 +102,8 @@ class Scripts:
         reply, replicas = self._confirmed(("EVALSHA", self._book.sha(name), 0, *args), within_ms)
         if isinstance(reply, NoScriptError):
             reply, replicas = self._confirmed(("EVAL", self._book[name], 0, *args), within_ms)
+        if isinstance(reply, ResponseError):
+            raise unwrapped(reply)
         if isinstance(reply, Exception):
             raise reply
         if isinstance(replicas, Exception):
@@ -107,6 +128,12 @@ class AsyncScripts:
     async def call(self, name: str, *args: Any) -> Any:
         """Run one script and return its reply."""
         try:
+            return await self._call(name, *args)
+        except ResponseError as error:
+            raise unwrapped(error) from None
+
+    async def _call(self, name: str, *args: Any) -> Any:
+        try:
             return await self._client.evalsha(self._book.sha(name), 0, *args)
         except NoScriptError:
             return await self._client.eval(self._book[name], 0, *args)
@@ -127,7 +154,7 @@ class AsyncScripts:
             again, replicas = await self._round([calls[i] for i in missing], confirm_ms)
             for i, reply in zip(missing, again, strict=True):
                 replies[i] = reply
-        return replies, replicas
+        return [unwrapped(reply) if isinstance(reply, ResponseError) else reply for reply in replies], replicas
 
     async def _round(self, calls: Sequence[Call], confirm_ms: int) -> tuple[list[Any], int]:
         commands: list[tuple[Any, ...]] = [("EVALSHA", self._book.sha(name), 0, *args) for name, args in calls]
