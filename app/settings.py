@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from model_pool import devices
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,6 +53,9 @@ class ModelSettings(_Section):
     quantization: str = ""
     instances: int = Field(default=1, ge=1, le=256)
     devices: tuple[str, ...] = ()
+    memory_share: float | None = Field(
+        default=None, gt=0, le=1, description="of its device's memory, for instances that share one; None: all of it"
+    )
     max_concurrency: int = Field(default=16, ge=1, le=1024)
     context_length: int = Field(default=4096, ge=16)
     max_output_tokens: int | None = Field(default=None, ge=1)
@@ -257,6 +262,15 @@ class Settings(BaseSettings):
                 msg = f"models.{name}: a model name is letters, digits, '-' and '_', at most 63 (it names queues)"
                 raise ValueError(msg)
         return models
+
+    @model_validator(mode="after")
+    def _devices_are_shared_on_purpose(self) -> Self:
+        devices.check(
+            devices.Claim(f"{name}.{slot}", devices.device_of(model.devices, slot), model.memory_share)
+            for name, model in self.models.items()
+            for slot in range(model.instances)
+        )
+        return self
 
     @classmethod
     def settings_customise_sources(

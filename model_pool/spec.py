@@ -65,6 +65,7 @@ class ModelSpec:
         context_length: tokens of prompt and answer together.
         max_concurrency: answers that one instance generates at once.
         max_output_tokens: upper limit of one answer, None for what the context leaves.
+        memory_share: part of its device's memory that one instance may take; None for what the engine takes by itself.
         options: engine-specific settings, checked by the engine's file; may hold a key, so they are not shown.
     """
 
@@ -76,6 +77,7 @@ class ModelSpec:
     context_length: int = 4096
     max_concurrency: int = 16
     max_output_tokens: int | None = None
+    memory_share: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "dtype": "type of weights and activations: auto, bfloat16, float16, float32",
-    "gpu_memory_utilization": "share of a GPU's memory for the KV cache and its buffers, 0.8",
+    "gpu_memory_utilization": "share of a GPU's free memory for the KV cache, memory_share or 0.8",
     "kv_cache_tokens": "tokens that the KV cache holds on the CPU, 8192",
     "cpu_threads": "threads of the CPU's kernels, all cores but one",
 }
@@ -98,4 +98,4 @@ def _threads(model: ModelSpec) -> int:
 
 
 def _share(model: ModelSpec) -> float:
-    return number_option(model, "gpu_memory_utilization", 0.8, least=0.05, most=1.0)
+    return number_option(model, "gpu_memory_utilization", model.memory_share or 0.8, least=0.05, most=1.0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "dtype": "type of the activations: auto, bfloat16, float16, float32",
-    "gpu_memory_utilization": "share of a GPU's memory that the engine may take, 0.9",
+    "gpu_memory_utilization": "share of a GPU's memory that the engine may take, memory_share or 0.9",
     "cpu_kvcache_space_gb": "whole GiB of memory for the KV cache on the CPU, 1",
     "cpu_threads": "threads of the CPU's kernels, all cores but one",
     "cpu_threads_bind": "cores of the CPU's kernels, such as 0-3 or auto; for machines with several NUMA nodes",
@@ -38,6 +38,7 @@ _OPTIONS = {
     "enforce_eager": "true: no compilation, starts in seconds rather than minutes; the default on the CPU",
     "extra_args": "list of further arguments for vLLM's command line",
 }
+_MEMORY_SHARE = 0.9
 _DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DEVICE = re.compile(r"cpu|cuda:\d+(,\d+)*")
 _PARSER = re.compile(r"\w[\w-]*")
@@ -91,7 +92,9 @@ class Vllm:
         if model.quantization:
             settings["--quantization"] = model.quantization
         if spec.device != "cpu":
-            settings["--gpu-memory-utilization"] = model.options.get("gpu_memory_utilization", 0.9)
+            settings["--gpu-memory-utilization"] = model.options.get(
+                "gpu_memory_utilization", model.memory_share or _MEMORY_SHARE
+            )
         words = [str(part) for pair in settings.items() for part in pair]
         return [*_SERVER, *words, *_switches(spec), *model.options.get("extra_args", ())]
 
@@ -155,7 +158,7 @@ def _cpu_environment(model: ModelSpec) -> dict[str, str]:
 
 def _check_options(model: ModelSpec) -> None:
     refuse_unknown_options(model, _OPTIONS)
-    number_option(model, "gpu_memory_utilization", 0.9, least=0.05, most=1.0)
+    number_option(model, "gpu_memory_utilization", _MEMORY_SHARE, least=0.05, most=1.0)
     space = number_option(model, "cpu_kvcache_space_gb", 1, least=1, most=4096)
     _require(model, "cpu_kvcache_space_gb", space == int(space), "a whole number of GiB")
     threads = number_option(model, "cpu_threads", 1, least=1, most=1024)
