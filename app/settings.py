@@ -147,6 +147,7 @@ class JobSettings(_Section):
     first_token_stall_seconds: float = Field(default=120, gt=0)
     token_stall_seconds: float = Field(default=30, gt=0)
     drain_grace_seconds: float = Field(default=30, ge=0)
+    busy_reply_seconds: float = Field(default=10, gt=0)
     not_consuming_seconds: float = Field(default=10, gt=0)
 
     @model_validator(mode="after")
@@ -257,10 +258,14 @@ class Settings(BaseSettings):
     def _names_are_plain(cls, models: dict[str, ModelSettings]) -> dict[str, ModelSettings]:
         import re  # noqa: PLC0415 -- only here
 
-        for name in models:
+        for name, model in models.items():
             if not re.match(MODEL_NAME, name):
                 msg = f"models.{name}: a model name is letters, digits, '-' and '_', at most 63 (it names queues)"
                 raise ValueError(msg)
+            for other in model.fallback:
+                if other not in models or other == name:
+                    msg = f"models.{name}.fallback names {other!r}; it takes other models that are configured here"
+                    raise ValueError(msg)
         return models
 
     @model_validator(mode="after")

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.jobs import events
-from app.jobs.generation import Claim, Result, Usage
+from app.jobs.generation import UNCOUNTED, Claim, Result, Usage
 from app.jobs.output import MESSAGE, chat_call
 from app.jobs.work import Verdict
 from app.services import budget
-from app.services.submit import UNCOUNTED
 from model_pool import exchange
 from model_pool.errors import EngineRefused
 from workers.assembly import Assembler, Piece

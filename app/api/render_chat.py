@@ -17,7 +17,8 @@ from app.services.following import Ended
 def render_chat(view: JobView, output: Output) -> dict[str, Any]:
     """The chat completion object of a job that has an answer.
 
-    A job that has none yet, or never will, shows `status` and, where it failed, `error`; both are additions.
+    A job that has none yet, or never will, shows `status` and, where it failed, `error`; both are additions, and so is
+    `degraded` where another model, or nobody, has answered.
     """
     body = {
         "id": view.id,
@@ -31,6 +32,8 @@ def render_chat(view: JobView, output: Output) -> dict[str, Any]:
         "metadata": view.metadata,
         "status": view.status.value,
     }
+    if view.degraded:
+        body["degraded"] = True
     if view.failure is not None:
         body["error"] = {"code": view.failure.code, "message": view.failure.message}
     return body
@@ -141,14 +144,22 @@ class ChatChunks:
         if view.status not in {Status.COMPLETED, Status.INCOMPLETE}:
             return self.broken(failure_of(view))
         frames = "" if self._begun else self._role()
-        frames += self._chunk({}, finish_reason(view))
+        frames += self._chunk({}, finish_reason(view), degraded=view.degraded)
         if self._include_usage:
             frames += sse.data(f'{self._head}"choices":[],"usage":{dumps(usage_of(view))}}}')
         return frames + sse.DONE
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None, logprobs: list[dict[str, Any]] | None = None) -> str:
+    def _chunk(
+        self,
+        delta: dict[str, Any],
+        finish: str | None,
+        logprobs: list[dict[str, Any]] | None = None,
+        *,
+        degraded: bool = False,
+    ) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": _logprobs(logprobs), "finish_reason": finish}
-        return sse.data(f'{self._head}"choices":[{dumps(choice)}]{self._tail}')
+        addition = ',"degraded":true' if degraded else ""
+        return sse.data(f'{self._head}"choices":[{dumps(choice)}]{addition}{self._tail}')
 
     @staticmethod
     def broken(error: PosthouseError) -> str:

@@ -84,7 +84,7 @@ def _usage(view: JobView) -> dict[str, Any] | None:
 
 def _additions(view: JobView) -> dict[str, Any]:
     """What the original does not have."""
-    added: dict[str, Any] = {"cache": view.cache, "attempts": view.attempts, "degraded": False}
+    added: dict[str, Any] = {"cache": view.cache, "attempts": view.attempts, "degraded": view.degraded}
     if view.status is Status.QUEUED and view.position is not None:
         added["queue"] = {"position": view.position, "eta_seconds": view.eta_seconds}
     return added

@@ -8,6 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+# Marks a budget that nobody could hold against the context when the job was accepted: the worker counts the prompt
+# first. "asked" was asked for, so it fits or the job is refused; "open" was not, so it is lowered to what the prompt
+# leaves. No engine's allow-list has the field, so none gets it.
+UNCOUNTED = "uncounted"
+
+
 def new_generation_id() -> str:
     """A fresh id, 128 random bits: `gen_…`."""
     return "gen_" + secrets.token_hex(16)
@@ -52,9 +58,15 @@ class Dispatch:
 
     Attributes:
         policy: whose turn it is: round_robin or least_loaded.
+        fallbacks: models that take the work while no instance of its own is healthy, each with its budget.
+        busy_reply: the answer when nobody can take it; empty for none.
+        busy_after: seconds of waiting until then.
     """
 
     policy: str = "round_robin"
+    fallbacks: tuple[tuple[str, int], ...] = ()
+    busy_reply: str = ""
+    busy_after: float = 0
 
 
 _IN_TURN = Dispatch()

@@ -120,6 +120,7 @@ class JobView:
     `eta_seconds` the wait that is expected from there, None where nothing was measured or nobody is healthy.
     `end_sequence` is the number of the job's own terminal event when it left its generation early, else None.
     `result` is what the engine gave (see `generation.Result`), present once the generation ended with one.
+    `degraded`: another model than the one asked for stands in, or the busy reply does.
     """
 
     id: str
@@ -151,4 +152,5 @@ class JobView:
     failure: JobFailure | None = None
     result: dict[str, Any] | None = None
     cache: str = "miss"
+    degraded: bool = False
     keyed: bool = False

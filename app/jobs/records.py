@@ -56,9 +56,16 @@ def generation_fields(job: NewJob, generation: NewGeneration) -> list[str]:
             "revision": generation.revision,
             "request": generation.request.to_json(),
             "cache": generation.cache,
+            "fallbacks": _fallbacks(generation),
+            "busy": generation.dispatch.busy_reply,
             "continuable": int(generation.request.continuable),
         }
     )
+
+
+def _fallbacks(generation: NewGeneration) -> str:
+    found = generation.dispatch.fallbacks
+    return _text([{"model": model, "budget": budget} for model, budget in found]) if found else ""
 
 
 def _pairs(flat: Sequence[str]) -> dict[str, str]:
@@ -113,6 +120,7 @@ def view_from(reply: Sequence[Any]) -> JobView:
         failure=JobFailure(code, source.get("error_message", "")) if code else None,
         result=json.loads(gen["result"]) if gen.get("result") and not own else None,
         cache=job["cache"],
+        degraded=gen.get("degraded") == "1",
         keyed=job["idem"] != "",
     )
 

@@ -189,6 +189,7 @@ class JobStore:
             "held": 0 if self._confirm_ms is None else 1,
             "join": generation.join,
             "policy": generation.dispatch.policy,
+            "busy_after": int(generation.dispatch.busy_after * 1000) if generation.dispatch.busy_reply else 0,
             "join_cap": _MOST_JOINED,
         }
 
@@ -212,6 +213,15 @@ class JobStore:
                 raise IdempotencyExpired("the job of this Idempotency-Key is no longer kept; use a new key")
             case _:  # 'late' and 'void': the script ran after its time and did nothing
                 raise QueueUnavailable("the queue answered too late; nothing was accepted", retry_after=RETRY_AFTER)
+
+    def stand_in(self, generation: str) -> tuple[str, str | None] | None:
+        """Give work that was just put in line to a fallback, if no instance of its own model is healthy.
+
+        Returns: the fallback and the instance whose turn it is there, or None when the work stays where it is.
+        """
+        with translated():
+            reply = self._scripts.call("stand_in", generation)
+        return (str(reply[0]), str(reply[1]) or None) if reply else None
 
     def view(self, job_id: str) -> JobView | None:
         """The job as it is now, or None when no such job is kept."""

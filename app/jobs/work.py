@@ -16,13 +16,21 @@ import structlog
 from prometheus_client import Counter
 
 from app.jobs import events
-from app.jobs.generation import CanonicalRequest, Claim, Usage
+from app.jobs.generation import UNCOUNTED, CanonicalRequest, Claim, Usage
 from app.jobs.store import SCRIPTS
 from app.lua import AsyncScripts, Call
 from model_pool.breaker import BreakerPolicy
 
 _log = structlog.get_logger(__name__)
 _unconfirmed = Counter("posthouse_commits_unconfirmed", "commits that no replica had in time")
+
+
+def _request(text: str, budget: str) -> CanonicalRequest:
+    """What the engine is asked; a model that stands in for another has a budget of its own, which may be lowered."""
+    request = CanonicalRequest.from_json(text)
+    if not budget:
+        return request
+    return CanonicalRequest(request.messages, {**request.params, "max_tokens": int(budget), UNCOUNTED: "open"})
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,7 @@ class WorkStore:
             sequence=int(reply[3]),
             now=int(reply[4]),
             deadline_at=int(reply[5]),
-            request=CanonicalRequest.from_json(reply[6]),
+            request=_request(reply[6], reply[12]),
             tenant=str(reply[7]),
             prompt_token_ids=tuple(json.loads(reply[8])) if reply[8] else (),
             resumed=bool(int(reply[9])),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import structlog
 
 from app.jobs.feed import Feed
-from app.jobs.generation import CanonicalRequest, Dispatch, NewGeneration, new_generation_id
+from app.errors import ContextLengthExceeded, QueueUnavailable
+from app.jobs.feed import Feed
+from app.jobs.generation import UNCOUNTED, CanonicalRequest, Dispatch, NewGeneration, new_generation_id
 from app.jobs.job import Idempotency, JobView, Kind, NewJob, Status, Webhook, new_job_id
 from app.jobs.store import Accepted, JobStore, SubmitOutcomeUnknown
 from app.jobs.tail import Tail
@@ -23,11 +25,6 @@ from app.services.models import Models, OfferedModel
 from app.settings import JobSettings
 from app.tokens.counting import PromptTokens, unknown
 from cache.directives import Directives
-
-# Marks a budget that nobody here could hold against the context: the worker counts the prompt first. "asked" was asked
-# for, so it fits or the job is refused; "open" was not, so it is lowered to what the prompt leaves. No engine's
-# allow-list has the field, so none gets it.
-UNCOUNTED = "uncounted"
 
 _NO_WISHES = Directives()
 _TIERS = ("flex", "default", "priority")  # from worst to best
@@ -184,9 +181,24 @@ class Submit:
         )
         generation = NewGeneration(
             new_generation_id(), request, cost, model.settings.revision, join=plan.join, cache=plan.keep,
-            dispatch=Dispatch(model.settings.policy),
+            dispatch=self._dispatch(order, model),
         )  # fmt: skip
         return _Prepared(self._job(order), generation, plan, self._answers.find(plan))
+
+    def _dispatch(self, order: Order, model: OfferedModel) -> Dispatch:
+        busy = model.settings.busy_reply if order.kind is Kind.CHAT else None
+        fallbacks = tuple(self._fallbacks(order, model))
+        return Dispatch(model.settings.policy, fallbacks, busy or "", self._limits.busy_reply_seconds)
+
+    def _fallbacks(self, order: Order, model: OfferedModel) -> Iterator[tuple[str, int]]:
+        """Those whose context may hold the request, each with the answer's budget there; estimates."""
+        for name in model.settings.fallback:
+            other = self._models.existing(name)
+            try:
+                budget.refuse_hopeless(other, order.messages, order.max_tokens, param=order.budget_param)
+            except ContextLengthExceeded:
+                continue
+            yield name, budget.estimated_budget(other, order.messages, order.max_tokens).max_tokens
 
     def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
         found = self._budget(order, model)
@@ -247,10 +259,22 @@ class Submit:
         if ready.found is not None:
             view = _as_answered(ready.job, accepted, ready.found)
             return Submitted(view, replayed=False, cache=ready.found.state, age=ready.found.age)
-        self._hints.publish_run(ready.job.model, ready.generation.id, accepted.slot)
+        degraded = self._hint(ready, accepted)
         cache = "miss" if ready.plan.join else "bypass"
-        view = _as_queued(ready.job, accepted)
+        view = replace(_as_queued(ready.job, accepted), degraded=degraded)
         return Submitted(view, replayed=False, cache=cache, position=accepted.position, eta_seconds=accepted.wait)
+
+    def _hint(self, ready: _Prepared, accepted: Accepted) -> bool:
+        """Tell workers that there is work; whether a fallback took it."""
+        model, slot, other = ready.job.model, accepted.slot, None
+        if slot is None and ready.generation.dispatch.fallbacks:
+            try:
+                other = self._store.stand_in(ready.generation.id)
+            except QueueUnavailable:
+                _log.info("stand_in_unknown")  # it is in line; the reaper looks for a fallback as soon as Redis is back
+        model, slot = other or (model, slot)
+        self._hints.publish_run(model, ready.generation.id, slot)
+        return other is not None
 
     def _accept(self, ready: _Prepared) -> Accepted:
         if ready.found is None:

@@ -183,6 +183,8 @@ def test_work_past_its_deadline_ends_and_is_never_started(books: Books) -> None:
     job, generation = letter(deadline_seconds=0.001)
     books.store.submit(job, generation)
     time.sleep(0.005)  # the deadline itself has to pass
+    books.client.hset("ph:instance:m.0", mapping={"slot": 0, "capacity": 1, "in_flight": 0})
+    books.client.rpush("ph:ring:m", "m.0")
     assert claim(books) == []
     assert reap(books)[3] == 1
     view = books.store.existing(job.id)

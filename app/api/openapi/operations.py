@@ -127,4 +127,13 @@ OPERATIONS: tuple[Operation, ...] = (
         "post", "/admin/breakers/{name}/reset", "resetBreaker", "Close a breaker (admin)", "Operation", "Breakers",
         parameters=(Parameter("name", "path", "an instance's id"),), errors=_READING,
     ),
+    Operation(
+        "get", "/admin/jobs", "listDeadLetters", "Jobs given up after their last attempt (admin)", "Operation",
+        "DeadLetters", parameters=(Parameter("status", "query", "dead"), Parameter("limit", "query", "1 to 1000")),
+        errors=(400, *_ALWAYS),
+    ),
+    Operation(
+        "post", "/admin/jobs/{id}/retry", "retryDeadLetter", "Another chance for a dead letter (admin)", "Operation",
+        "Queued", parameters=(Parameter("id", "path", "a job's id"),), errors=(404, 409, *_ALWAYS),
+    ),
 )  # fmt: skip

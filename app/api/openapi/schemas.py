@@ -77,5 +77,7 @@ ANSWERS: dict[str, Schema] = {
     "Health": _object({"status": _TEXT}, {"missing": {"type": "array", "items": _TEXT}}),
     "ClientToken": _object({"id": _TEXT, "object": {"const": "client_token"}, "value": _TEXT, "expires_at": _WHOLE}),
     "Breakers": _OPEN,
+    "DeadLetters": _OPEN,
+    "Queued": _object({"id": _TEXT, "status": {"const": "queued"}}),
     "Pool": _object({"models": _OPEN}),
 }

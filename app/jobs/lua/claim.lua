@@ -7,13 +7,15 @@
 --       ph:task:<task> string generation (an hour; lets a revoke find what the task runs), ph:ring:<model>,
 --       ph:breaker:<instance>
 -- Returns {} when there is nothing to do, {slot} when there is but another instance has to do it, else
---   {gen_id, fence, attempts, seq, now, deadline_at, request, tenant, prompt_ids or '', started_before 0|1, continuable, cache}
+--   {gen_id, fence, attempts, seq, now, deadline_at, request, tenant, prompt_ids or '', started_before 0|1, continuable, cache,
+--    budget of tokens where this model stands in for another, or ''}
 local model, owner, instance = ARGV[1], ARGV[2], ARGV[3]
 local now = now_ms()
 
 local function claimed(gen_id, fence, attempts, seq, deadline_at, tenant, resumed, continuable)
-  local rest = redis.call('HMGET', gen_key(gen_id), 'request', 'prompt_ids', 'cache')
-  return { gen_id, fence, attempts, seq, now, deadline_at, rest[1], tenant, rest[2] or '', resumed, continuable, rest[3] or '' }
+  local rest = redis.call('HMGET', gen_key(gen_id), 'request', 'prompt_ids', 'cache', 'budget')
+  return { gen_id, fence, attempts, seq, now, deadline_at, rest[1], tenant, rest[2] or '', resumed, continuable, rest[3] or '',
+    rest[4] or '' }
 end
 
 -- The same task asks again because it never heard the reply: the claim stands.
@@ -61,7 +63,7 @@ for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, 31)) do
     end
     redis.call('HSET', key, 'status', 'in_progress', 'fence', int(fence), 'claimed_at', int(now), 'owner', owner, 'instance', instance, 'task', ARGV[5],
       'breaker', ARGV[6] or '', 'probe', places and '1' or '', 'pid', redis.call('HGET', instance_key(instance), 'pid') or '')
-    if places then take_probe(instance, gen_id, fence) end
+    if places then take_probe(instance, gen_id, int(fence)) end
     redis.call('ZADD', 'ph:running', int(now + tonumber(ARGV[4])), gen_id)
     if redis.call('EXISTS', instance_key(instance)) == 1 then
       redis.call('HINCRBY', instance_key(instance), 'in_flight', 1)

@@ -1,10 +1,10 @@
--- include: ending
+-- include: nobody
 -- One tick of the reaper, idempotent, run by every worker: take back expired leases, end what is past its deadline,
 -- forget dead instances, say which lines need hints and whether webhooks wait.
 --
 -- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms   ARGV[5] limit per kind
 -- Keys: ph:reaper hash {tick, hold_until}, ph:running, ph:deadlines, ph:models, ph:instances:<model>,
---       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:breaker:<instance>, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
+--       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:breaker:<instance>, ph:busy, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
 -- Returns {'skipped'} when another reaper has just run, else
 --         {'held' | 'reaped', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
 local now = now_ms()
@@ -22,7 +22,7 @@ if last > 0 and now - last > math.max(4 * tick, 2000) then
 end
 local held = now < hold_until
 local taken, failed, past = 0, 0, 0
-local returned = {} -- model -> generations that went back to its line
+local returned = {} -- model -> generations that went back to its line, or came from one whose model is away
 
 -- A lease runs out long after its process died: the one that has replaced it is not to blame.
 local function same_process(g)
@@ -52,7 +52,8 @@ if not held then
 end
 
 for _, job_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:deadlines', '-inf', int(now), 'LIMIT', 0, limit)) do
-  if leave_generation(job_id, 'failed', 'deadline_exceeded', 'the job was not finished by its deadline', now) == 'ended' then
+  local code, message = lateness(job_id, now)
+  if leave_generation(job_id, 'failed', code, message, now) == 'ended' then
     past = past + 1
   end
 end
@@ -89,7 +90,10 @@ local function hints_for(model)
   return math.min(waiting, free)
 end
 
-for _, model in ipairs(redis.call('SMEMBERS', 'ph:models')) do
+local models = redis.call('SMEMBERS', 'ph:models')
+for _, model in ipairs(models) do relieve(model, limit, returned, now) end
+say_busy_to_all(limit, now)
+for _, model in ipairs(models) do
   local hints = hints_for(model)
   if hints > 0 then
     reply[#reply + 1] = model

@@ -7,7 +7,7 @@
 -- ARGV[2] facts (JSON)     job_id, gen_id, tenant, model, tier, cost, deadline_in, ttl (ms from now), queue_cap,
 --                          tenant_cap, idem ('' or key digest), idem_body, idem_ttl, webhook (0|1),
 --                          join ('' or request digest), join_cap,
---                          policy (round_robin|least_loaded), held (1: not yet in line, see admit.lua)
+--                          policy (round_robin|least_loaded), busy_after (ms until the busy reply, 0: none), held (1: not yet in line, see admit.lua)
 -- ARGV[3] n                number of following arguments that are fields of the job's hash
 -- ARGV[4 .. 3+n]           field, value, ...
 -- ARGV[4+n ..]             field, value, ... of the generation's hash
@@ -15,7 +15,7 @@
 -- Keys: ph:job:<id> hash, ph:gen:<id> hash, ph:gen:<id>:jobs set, ph:gen:<id>:log stream, ph:line:<model>*,
 --       ph:deadlines zset job -> ms, ph:idem:<tenant>:<digest> string `<job>|<body digest>`, ph:void:<job> tombstone,
 --       ph:ring:<model> list, ph:instance:<id> hash, ph:join:<digest> string generation,
---       ph:breaker:<instance>, ph:rate:<model>
+--       ph:breaker:<instance>, ph:rate:<model>, ph:busy
 --
 -- Returns {'ok', now, slot or '', position, expected wait} | {'held', now} | {'late', now} | {'void', now} |
 --         {'full', now, 'model'|'tenant'|'wait', number waiting or expected wait, ms until there is room or -1} |
@@ -50,6 +50,7 @@ redis.call('HSET', gen_key(f.gen_id), 'v', V, 'created_at', int(now), 'deadline_
   'cost', f.cost, 'tier', f.tier, 'join', f.join, unpack(ARGV, 4 + n))
 append_events(f.gen_id, 0, { '{"k":"created"}', '{"k":"queued"}' })
 redis.call('ZADD', 'ph:deadlines', deadline_at, f.job_id)
+if (f.busy_after or 0) > 0 then redis.call('ZADD', 'ph:busy', int(now + f.busy_after), f.gen_id) end
 keep_generation(f.gen_id, f.ttl)
 if f.join ~= '' then redis.call('SET', join_key(f.join), f.gen_id, 'PX', f.ttl) end
 if f.held == 1 then

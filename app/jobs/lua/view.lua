@@ -9,7 +9,7 @@ if #job == 0 then return {} end
 local gen_id
 for i = 1, #job, 2 do if job[i] == 'gen' then gen_id = job[i + 1] end end
 local FIELDS = { 'status', 'model', 'member', 'attempts', 'started_at', 'ended_at', 'seq', 'result', 'error_code',
-  'error_message', 'instance', 'continued' }
+  'error_message', 'instance', 'continued', 'degraded' }
 local values = redis.call('HMGET', gen_key(gen_id), unpack(FIELDS))
 local gen, rank = {}, false
 for i, name in ipairs(FIELDS) do

@@ -38,6 +38,7 @@ local function join_generation(gen_id, g, f, now, n)
   local deadline_at = write_job(f, gen_id, 'joined', now, n)
   keep_generation(gen_id, f.ttl)
   redis.call('HINCRBY', gen_key(gen_id), 'jobs', 1)
+  if (f.busy_after or 0) == 0 then redis.call('HDEL', gen_key(gen_id), 'busy') end -- only chats are told to come back
   redis.call('HINCRBY', stats_key(g.model), 'joined', 1)
   if ended then
     if f.webhook == 1 then redis.call('ZADD', 'ph:outbox', int(now), 'job:' .. f.job_id) end
