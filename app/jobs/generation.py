@@ -7,7 +7,6 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-
 # Marks a budget that nobody could hold against the context when the job was accepted: the worker counts the prompt
 # first. "asked" was asked for, so it fits or the job is refused; "open" was not, so it is lowered to what the prompt
 # leaves. No engine's allow-list has the field, so none gets it.

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import structlog
 
-from app.jobs.feed import Feed
 from app.errors import ContextLengthExceeded, QueueUnavailable
 from app.jobs.feed import Feed
 from app.jobs.generation import UNCOUNTED, CanonicalRequest, Dispatch, NewGeneration, new_generation_id
@@ -212,10 +211,10 @@ class Submit:
         return request, budget.expected_cost(found.prompt_tokens, found.max_tokens, mean)
 
     def _budget(self, order: Order, model: OfferedModel) -> Budget:
-        budget.refuse_hopeless(model, order.messages, order.max_tokens, param=order.budget_param)
+        budget.refuse_hopeless(model, order.messages, order.max_tokens)
         counted = self._tokens(model.name, model.settings, order.messages, order.params)
         if counted is None:
-            return budget.estimated_budget(model, order.messages, order.max_tokens)
+            return budget.estimated_budget(model, order.messages, order.max_tokens, param=order.budget_param)
         return budget.exact_budget(model, counted, order.max_tokens, param=order.budget_param)
 
     def _job(self, order: Order) -> NewJob:
