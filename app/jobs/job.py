@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 
 _PREFIX = {Kind.RESPONSE: "resp_", Kind.CHAT: "chatcmpl-"}
-_JOB_ID = re.compile(r"^(resp_|chatcmpl-)[0-9a-f]{32}$")
+_JOB_ID = re.compile(r"(resp_|chatcmpl-)[0-9a-f]{32}")
 
 
 def new_job_id(kind: Kind) -> str:
@@ -55,7 +55,7 @@ def new_job_id(kind: Kind) -> str:
 
 def is_job_id(text: str) -> bool:
     """Whether a text has the form of a job id; anything else is unknown without asking Redis."""
-    return _JOB_ID.match(text) is not None
+    return _JOB_ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)

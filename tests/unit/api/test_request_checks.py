@@ -293,3 +293,13 @@ def test_what_is_not_strict_json_text_is_refused(body: bytes) -> None:
 def test_escaped_pairs_and_every_script_pass() -> None:
     assert parse_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
     assert parse_object('{"a": "שלום é 驿 👩‍👩‍👧"}'.encode()) == {"a": "שלום é 驿 👩‍👩‍👧"}
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [(b'{"a": 1, "b": {"c": 1, "c": 2}}', "c"), (b'{"\\ud800": 1, "\\ud800": 2}', "\\ud800"), (b'{"": 1, "": 1}', "")],
+)
+def test_a_name_that_stands_twice_is_refused(body: bytes, param: str) -> None:
+    with pytest.raises(InvalidRequest, match="stands twice") as caught:
+        parse_object(body)
+    assert caught.value.param == param
