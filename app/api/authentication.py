@@ -52,7 +52,8 @@ def _bearer() -> str:
 
 def _stream_token() -> str:
     """The token in the address of a stream that is read without an Authorization header."""
-    if request.endpoint not in _STREAMS or "Authorization" in request.headers or not wants_stream():
+    taken = request.method == "GET" and request.endpoint in _STREAMS and wants_stream()
+    if not taken or "Authorization" in request.headers:
         return ""
     token = request.args.get("client_token", "")
     return token if token.startswith(client_tokens.PREFIX) else ""

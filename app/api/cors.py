@@ -26,6 +26,8 @@ _SHOWN = ", ".join(
         "age",
         "x-posthouse-cache",
         "x-posthouse-replayed",
+        "x-posthouse-position",
+        "x-posthouse-eta",
         *(f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from flask import Response, request
+from flask import Response, after_this_request, request
 
 from app.api.caller import Caller, CallerGone
 from app.api.parts import ApiParts
@@ -44,6 +44,8 @@ def stream_order(api: ApiParts, order: Order, renderer: Callable[[JobView], Rend
 def await_order(api: ApiParts, order: Order) -> Submitted:
     """Submit and wait for the end, however long it takes. A caller who hangs up cancels the job."""
     submitted, tail = api.submit.submit_followed(_with_wishes(order))
+    if submitted.replayed:
+        after_this_request(_replayed)  # whatever becomes of it, an error included
     if tail is None:
         return submitted
     with tail:
@@ -83,8 +85,7 @@ def marked(response: Response, submitted: Submitted) -> Response:
     And how long the wait was expected to be when the job was accepted.
     """
     if submitted.replayed:
-        response.headers[REPLAYED] = "true"
-        return response
+        return _replayed(response)
     response.headers[CACHE] = submitted.cache
     if submitted.age is not None:
         response.headers["Age"] = str(submitted.age)
@@ -92,6 +93,11 @@ def marked(response: Response, submitted: Submitted) -> Response:
         response.headers[POSITION] = str(submitted.position)
         if submitted.eta_seconds is not None:
             response.headers[ETA] = f"{submitted.eta_seconds:.1f}"
+    return response
+
+
+def _replayed(response: Response) -> Response:
+    response.headers[REPLAYED] = "true"
     return response
 
 

@@ -111,6 +111,15 @@ def test_a_key_has_1_to_255_characters(house: House, name: str, status: int) -> 
         assert answer.json()["error"]["param"] == "Idempotency-Key"
 
 
+def test_the_failure_of_a_replayed_job_is_marked_too(house: House) -> None:
+    with house.api.http() as http:
+        headers, body = named(), text("fail=engine_error")
+        first, again = (http.post(RESPONSES, json=body, headers=headers) for _ in range(2))
+    assert first.json() == again.json()
+    assert (again.json()["error"]["code"], again.headers["x-posthouse-replayed"]) == ("engine_error", "true")
+    assert "x-posthouse-replayed" not in first.headers
+
+
 def test_content_that_is_gone_is_no_second_run(house: House) -> None:
     with house.api.http(key=house.new_key("gone")) as http:
         headers, body = named(), text("tokens=1")
