@@ -55,3 +55,15 @@ def test_no_secret_has_a_default():
 def test_only_the_api_is_reachable_from_outside():
     open_ports = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert open_ports == {"api": ["8080:8080"], "flower": ["127.0.0.1:5555:5555"]}
+
+
+def test_the_sentinel_profile_has_a_replica_like_the_master_and_three_sentinels_of_the_default_service():
+    profile = {name: service for name, service in SERVICES.items() if service.get("profiles") == ["sentinel"]}
+    assert set(profile) == {"redis-jobs-replica", "sentinel-1", "sentinel-2", "sentinel-3"}
+    master, replica = (SERVICES[name]["command"][-1] for name in ("redis-jobs", "redis-jobs-replica"))
+    own = " --replica-announce-ip redis-jobs-replica --replicaof redis-jobs 6379"
+    assert replica.replace(own, " --replica-announce-ip redis-jobs") == master
+    told = profile["sentinel-1"]["command"][-1]
+    service = Settings().redis.jobs_service
+    assert f"sentinel monitor {service} redis-jobs 6379 2\n" in told
+    assert len({service["volumes"][0] for name, service in profile.items()}) == len(profile)
