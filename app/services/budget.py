@@ -46,16 +46,19 @@ def prompt_estimate(messages: list[dict[str, Any]]) -> int:
     return prompt_chars(messages) // _CHARS_PER_TOKEN + _MESSAGE_OVERHEAD * len(messages)
 
 
-def refuse_hopeless(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None, *, param: str) -> None:
+def refuse_hopeless(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None) -> None:
     """The cheap look before anything is counted: a prompt that no tokenizer could make fit.
 
     Raises:
         ContextLengthExceeded: see `too_long`.
     """
-    limit = model.settings.context_length
-    least = max(1, prompt_chars(messages) // _MOST_CHARS_PER_TOKEN)
-    if least + (asked or 1) > limit:
-        raise too_long(limit, least, asked, param=param if least < limit else None, counted=False)
+    limit, least = model.settings.context_length, _least(messages)
+    if least >= limit:
+        raise too_long(limit, least, asked, param=None, counted=False)
+
+
+def _least(messages: list[dict[str, Any]]) -> int:
+    return max(1, prompt_chars(messages) // _MOST_CHARS_PER_TOKEN)
 
 
 def exact_budget(model: OfferedModel, prompt: int, asked: int | None, *, param: str) -> Budget:
@@ -71,9 +74,15 @@ def exact_budget(model: OfferedModel, prompt: int, asked: int | None, *, param: 
     return Budget(min(left, model.settings.max_output_tokens or left) if asked is None else asked, prompt)
 
 
-def estimated_budget(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None) -> Budget:
-    """The budget where nobody could count."""
-    limit = model.settings.context_length
+def estimated_budget(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None, *, param: str) -> Budget:
+    """The budget where nobody could count.
+
+    Raises:
+        ContextLengthExceeded: it cannot fit whatever the tokenizer says.
+    """
+    limit, least = model.settings.context_length, _least(messages)
+    if least + (asked or 1) > limit:
+        raise too_long(limit, least, asked, param=param, counted=False)
     prompt = prompt_estimate(messages)
     # No tokenizer makes more tokens than bytes.
     surely_left = limit - sum(len((m.get("content") or "").encode()) + _MOST_OVERHEAD for m in messages)

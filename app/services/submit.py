@@ -194,10 +194,10 @@ class Submit:
         for name in model.settings.fallback:
             other = self._models.existing(name)
             try:
-                budget.refuse_hopeless(other, order.messages, order.max_tokens, param=order.budget_param)
+                found = budget.estimated_budget(other, order.messages, order.max_tokens, param=order.budget_param)
             except ContextLengthExceeded:
                 continue
-            yield name, budget.estimated_budget(other, order.messages, order.max_tokens).max_tokens
+            yield name, found.max_tokens
 
     def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
         found = self._budget(order, model)

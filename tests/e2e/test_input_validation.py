@@ -75,9 +75,45 @@ def test_a_clients_mistake_that_only_the_engine_sees_says_nothing_of_the_instanc
     assert all(instance["state"] == "ready" for instance in stack.pool())
 
 
-def test_a_prompt_beyond_the_context_is_refused(stack):
-    answer = stack.ask("POST", RESPONSES, {"model": "paced", "input": "x", "max_output_tokens": 9000})
-    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
-    words = "w " * 9000
-    answer = stack.ask("POST", RESPONSES, {"model": "paced", "input": words, "max_output_tokens": 16})
-    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+def words(tokens: int) -> str:
+    """A text whose prompt has so many tokens: a word is one, and role, end and answering role are three more."""
+    return " ".join(["w"] * (tokens - 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "budget", "numbers"),
+    [
+        ("x", 9000, ("8192", "4", "9000")),
+        (words(8300), None, ("8192", "8300", "at least 1")),
+        (words(8192), None, ("8192", "8192", "at least 1")),
+        (words(8100), 93, ("8192", "8100", "93")),
+        ("x", 10**12, ("8192", "1000000000000")),
+    ],
+)
+def test_a_prompt_beyond_the_context_is_refused_with_the_numbers(stack, text, budget, numbers):
+    before = stack.generations()["started"]
+    for path, field, prompt in (
+        (RESPONSES, "max_output_tokens", {"input": text}),
+        (CHAT, "max_tokens", {"messages": [{"role": "user", "content": text}]}),
+    ):
+        answer = stack.ask("POST", path, {"model": "paced", **prompt, field: budget})
+        error = answer.json["error"]
+        assert (answer.status, error["code"]) == (400, "context_length_exceeded")
+        assert all(number in error["message"] for number in numbers), error["message"]
+    assert stack.generations()["started"] == before
+
+
+def test_an_open_budget_is_capped_to_what_the_prompt_leaves(stack):
+    done = stack.ask("POST", RESPONSES, {"model": "paced", "input": words(8191), "max_output_tokens": None}).json
+    assert (done["status"], done["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert (done["usage"]["input_tokens"], done["usage"]["output_tokens"]) == (8191, 1)
+
+
+def test_a_budget_that_just_fits_is_kept(stack):
+    done = stack.ask("POST", RESPONSES, {"model": "paced", "input": words(8100), "max_output_tokens": 92}).json
+    assert (done["usage"]["input_tokens"], done["usage"]["output_tokens"]) == (8100, 92)
+
+
+def test_a_huge_body_is_refused_before_anything_is_counted(stack):
+    answer = stack.ask("POST", RESPONSES, {"model": "paced", "input": "w " * 2_500_000})
+    assert (answer.status, answer.json["error"]["code"]) == (413, "body_too_large")

@@ -27,14 +27,24 @@ def exact(prompt: int, asked: int | None = None, model: OfferedModel = MODEL) ->
     return exact_budget(model, prompt, asked, param="max_tokens")
 
 
-@pytest.mark.parametrize(("text", "asked"), [("hi", 2048), ("hi", 10**9), ("x" * 300_000, None), ("x" * 262_000, 100)])
-def test_what_no_tokenizer_could_make_fit_is_refused_uncounted(text: str, asked: int | None) -> None:
-    with pytest.raises(ContextLengthExceeded, match="holds 2048 tokens, but the prompt has at least"):
-        refuse_hopeless(MODEL, say(text), asked, param="max_tokens")
+def estimated(text: str, asked: int | None = None, model: OfferedModel = MODEL) -> Budget:
+    return estimated_budget(model, say(text), asked, param="max_tokens")
+
+
+def test_a_prompt_that_no_tokenizer_could_make_fit_is_refused_uncounted() -> None:
+    with pytest.raises(ContextLengthExceeded, match="holds 2048 tokens, but the prompt has at least 2343 tokens"):
+        refuse_hopeless(MODEL, say("x" * 300_000), None)
 
 
 def test_what_may_fit_is_left_to_the_count() -> None:
-    refuse_hopeless(MODEL, say("x" * 100_000), 1000, param="max_tokens")
+    refuse_hopeless(MODEL, say("x" * 100_000), 10**9)
+
+
+@pytest.mark.parametrize(("text", "asked"), [("hi", 2048), ("hi", 10**9), ("x" * 262_000, 100)])
+def test_without_a_count_too_it_is_refused_what_cannot_fit(text: str, asked: int | None) -> None:
+    with pytest.raises(ContextLengthExceeded, match="has at least") as caught:
+        estimated(text, asked)
+    assert caught.value.param == "max_tokens"
 
 
 @pytest.mark.parametrize(
@@ -69,22 +79,22 @@ def test_an_open_budget_is_at_most_the_models_own() -> None:
     model = OfferedModel("m", ModelSettings(context_length=2048, max_output_tokens=100))
     assert [exact(p, model=model).max_tokens for p in (10, 2000)] == [100, 48]
     assert exact(10, 500, model).max_tokens == 500
-    assert estimated_budget(model, say("hi"), None) == Budget(100, prompt_estimate(say("hi")))
+    assert estimated("hi", model=model) == Budget(100, prompt_estimate(say("hi")))
 
 
 def test_without_a_count_what_surely_fits_needs_no_second_look() -> None:
     for text in ("hi", "驿站" * 50, "x" * 1000):
-        found = estimated_budget(MODEL, say(text), None)
+        found = estimated(text)
         assert found.max_tokens + len(text.encode()) <= 2048
         assert not found.uncounted
-    assert not estimated_budget(MODEL, say("hi"), 1998).uncounted
+    assert not estimated("hi", 1998).uncounted
 
 
 def test_without_a_count_the_worker_looks_at_what_may_not_fit() -> None:
-    found = estimated_budget(MODEL, say("word " * 1600), None)
+    found = estimated("word " * 1600)
     assert found.uncounted
     assert 1 <= found.max_tokens <= 2048 // 4
-    assert estimated_budget(MODEL, say("hi"), 2000) == Budget(2000, prompt_estimate(say("hi")), uncounted=True)
+    assert estimated("hi", 2000) == Budget(2000, prompt_estimate(say("hi")), uncounted=True)
 
 
 def test_cost_counts_the_prompt_an_eighth_and_the_output_as_far_as_it_is_likely() -> None:
