@@ -227,6 +227,16 @@ def test_a_burst_takes_no_more_than_its_share_from_another_backlog(books: Books,
         assert abs(order[:end].count("first") - order[:end].count("burst")) <= 1
 
 
+def test_a_priority_job_that_arrives_among_lesser_work_starts_next(books: Books, wide: JobStore) -> None:
+    wide.submit(*letter())
+    claim(books)
+    for tier in ["flex"] * 10 + ["default"] * 5:
+        wide.submit(*letter(tier=tier))
+    urgent = wide.submit(*letter(tier="priority"))
+    assert urgent.position == 0
+    assert claim(books)[0] == urgent.generation
+
+
 def test_a_held_job_stands_in_line_only_once_it_is_admitted(books: Books) -> None:
     job, generation = letter()
     facts = {**books.store._facts(job, generation), "held": 1}
