@@ -99,7 +99,7 @@ def test_jobs_flow_through_workers_that_come_and_go(house):
     home = house(SINGLE)
     home.api()
     worker = home.worker()
-    jobs = [home.submit("{{tokens=20}}")["id"] for _ in range(50)]
+    jobs = [home.submit("{{tokens=12}}")["id"] for _ in range(50)]
     done = itertools.count(6, 6)
     for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM):
         enough = next(done)
@@ -110,7 +110,7 @@ def test_jobs_flow_through_workers_that_come_and_go(house):
 
     ended = [home.ended(job, limit=60) for job in jobs]
     assert [job["status"] for job in ended] == ["completed"] * 50
-    assert {home.text_of(job) for job in ended} == {counting(20)}
+    assert {home.text_of(job) for job in ended} == {counting(12)}
     assert completed(home) == 50
 
 
