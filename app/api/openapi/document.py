@@ -72,6 +72,8 @@ def _answers(operation: Operation) -> dict[str, Any]:
     if operation.streams:
         good["text/event-stream"] = {"schema": {"type": "string"}}
     answers: dict[str, Any] = {"200": {"description": operation.about, "content": good}}
+    if operation.leads_to:
+        answers["200"]["links"] = {name: _link(name) for name in operation.leads_to}
     if operation.name == "readResponse":
         answers["204"] = {"description": "`Last-Event-ID` names the last event: there is nothing more"}
     for status in sorted(operation.errors):
@@ -79,6 +81,10 @@ def _answers(operation: Operation) -> dict[str, Any]:
     for status, schema in operation.failures:
         answers[str(status)] = _json("Not now, and why", schema)
     return answers
+
+
+def _link(name: str) -> dict[str, Any]:
+    return {"operationId": name, "parameters": {"id": "$response.body#/id"}}
 
 
 def _json(about: str, schema: str) -> dict[str, Any]:

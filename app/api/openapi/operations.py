@@ -36,6 +36,7 @@ class Operation:
         streams: the answer may also be an event stream.
         errors: statuses that it may answer besides, all with the error object.
         failures: status to schema for answers that are no error objects.
+        leads_to: operations that take the `id` of its answer.
     """
 
     method: str
@@ -49,6 +50,7 @@ class Operation:
     streams: bool = False
     errors: tuple[int, ...] = _ALWAYS
     failures: tuple[tuple[int, str], ...] = ()
+    leads_to: tuple[str, ...] = ()
     open: bool = False
 
 
@@ -57,17 +59,21 @@ def _id(about: str) -> Parameter:
 
 
 _NUMBER = {"type": "integer", "minimum": 0}
-_AFTER = Parameter("after", "query", "the last id of the page before")
+_AFTER = Parameter("after", "query", "the last id of the page before", {"type": "string", "minLength": 1})
 _LIMIT = Parameter("limit", "query", "entries a page", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20})
 _RESPONSE = _id("a response's id")
 _IDEMPOTENCY = Parameter(
-    "Idempotency-Key", "header", "one user action is one generation: a repetition gets the same job"
+    "Idempotency-Key",
+    "header",
+    "one user action is one generation: a repetition gets the same job",
+    {"type": "string", "minLength": 1, "maxLength": 255},
 )
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "post", "/v1/responses", "createResponse", "Make a response: wait for it, stream it, or leave it running",
         "Responses", "Response", body=ResponsesRequest, parameters=(_IDEMPOTENCY,), streams=True, errors=_MAKING,
+        leads_to=("readResponse", "cancelResponse", "listInputItems", "deleteResponse"),
     ),
     Operation(
         "get", "/v1/responses", "listResponses", "This tenant's responses, newest first", "Responses", "ResponseList",
@@ -98,6 +104,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "post", "/v1/chat/completions", "createChatCompletion", "Answer a chat, waiting or streamed", "Chat",
         "ChatCompletion", body=ChatRequest, parameters=(_IDEMPOTENCY,), streams=True, errors=_MAKING,
+        leads_to=("readChatCompletion",),
     ),
     Operation(
         "get", "/v1/chat/completions/{id}", "readChatCompletion", "Read a chat answer for ten minutes", "Chat",
@@ -126,6 +133,13 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "post", "/admin/breakers/{name}/reset", "resetBreaker", "Close a breaker (admin)", "Operation", "Breakers",
         parameters=(Parameter("name", "path", "an instance's id"),), errors=_READING,
+    ),
+    Operation("get", "/admin/queues", "readQueues", "Who waits, and for how long (admin)", "Operation", "Queues"),
+    Operation("get", "/admin/cache", "readCache", "What the cache holds and did (admin)", "Operation", "Cache"),
+    Operation(
+        "delete", "/admin/cache", "clearCache", "Clear it: all, or one tenant's or model's (admin)", "Operation",
+        "Cleared", errors=_READING,
+        parameters=(Parameter("tenant", "query", "only this one's"), Parameter("model", "query", "only its")),
     ),
     Operation(
         "get", "/admin/jobs", "listDeadLetters", "Jobs given up after their last attempt (admin)", "Operation",
