@@ -79,6 +79,7 @@ class EngineOutOfMemory(EngineServerError):
 
 
 _OUT_OF_MEMORY = re.compile(r"out.?of.?memory|cannot allocate memory|failed to allocate", re.IGNORECASE)
+_CONTEXT_CODE = "context_length_exceeded"  # OpenAI's, and so ours
 _TOO_LONG = re.compile(r"context (length|size|window)|max_model_len|maximum model length", re.IGNORECASE)
 # 4xx that say something of the instance (its key, its model, its load) and not of this request; and the one 5xx that
 # says the engine cannot do what the request asks for.
@@ -101,7 +102,8 @@ def failure_of(status: int, body: Any) -> EngineFailure:
         :2000
     ]
     if _is_refusal(status):
-        code = "context_length_exceeded" if _TOO_LONG.search(message) else "invalid_prompt"
+        too_long = fields.get("code") == _CONTEXT_CODE or _TOO_LONG.search(message)
+        code = _CONTEXT_CODE if too_long else "invalid_prompt"
         return EngineRefused(message, status=status, code=code, param=fields.get("param"))
     kind = EngineOutOfMemory if _OUT_OF_MEMORY.search(message) else EngineServerError
     return kind(message, status=status)

@@ -68,7 +68,7 @@ class FaceServer(Generic[Plan]):
 
     def app(self) -> web.Application:
         """The application; run it with `handler_cancellation=True`, or a caller's hang-up goes unnoticed."""
-        app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_refusals])
+        app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_endings])
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/completions", self._completion)
         app.router.add_post("/tokenize", self._tokenize)
@@ -163,7 +163,7 @@ class FaceServer(Generic[Plan]):
 
 
 @web.middleware
-async def _refusals(
+async def _endings(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     try:
@@ -172,3 +172,7 @@ async def _refusals(
         if _BEGUN in request:  # too late for a status: the stream has told it
             return request[_BEGUN]
         return web.json_response(refused.body(), status=refused.status)
+    except ConnectionError:
+        if _BEGUN in request:  # the caller has what it wanted and hung up, which is no error
+            return request[_BEGUN]
+        raise
