@@ -3,14 +3,13 @@ accepted is lost, nothing refused runs, and streams go on where they were."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.chaos.load import Load
 from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, SERVICE, Fleet
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
@@ -52,39 +51,6 @@ def stack(fleet: Fleet) -> Iterator[Stack]:
     yield found
     if found.process.poll() is None:
         found.kill()
-
-
-class Load:
-    """Submits from several threads until it is stopped; remembers what was accepted and how often it was refused."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
-        self.accepted: list[str] = []
-        self.refused: list[int] = []
-        self.unknown = 0
-        self._over = threading.Event()
-        self._pool = ThreadPoolExecutor(4)
-        self._runs = [self._pool.submit(self._run) for _ in range(4)]
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            try:
-                body = {"model": "paced", "input": "one two three four five {{tokens=20}}", "background": True}
-                answer = self._stack.ask("POST", "/v1/responses", body, timeout=20)
-            except OSError:
-                self.unknown += 1
-                continue
-            if answer.status == 200:
-                self.accepted.append(answer.json["id"])
-            else:
-                self.refused.append(answer.status)
-            time.sleep(0.05)
-
-    def stop(self) -> None:
-        self._over.set()
-        for run in self._runs:
-            run.result(60)
-        self._pool.shutdown()
 
 
 def stream(stack: Stack) -> list[Any]:
