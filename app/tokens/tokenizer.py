@@ -53,8 +53,11 @@ class ModelCounter:
         tools = params.get("tools")
         template = self._with_tools if tools else self._template
         text = template.render([_parsed(message) for message in messages], tools, **_reasoning(params))
-        # The template writes the special tokens itself. The lock of the interpreter is released meanwhile.
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
+        return self._encoded(text)
+
+    def _encoded(self, text: str) -> int:
+        """Special tokens are the template's. Only batches release the interpreter's lock (tokenizers 0.23)."""
+        return len(self._tokenizer.encode_batch_fast([text], add_special_tokens=False)[0])
 
 
 class PacedCounter:

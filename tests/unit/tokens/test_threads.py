@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from pathlib import Path
+
+from app.tokens.tokenizer import ModelCounter
+from tests.support.tiny_model import make_tiny_model
 
 PREFACE = """
 from gevent import monkey
@@ -62,3 +67,24 @@ def test_what_fails_there_is_raised_here_and_printed_nowhere() -> None:
     said, printed = run(ERRORS)
     assert said == "raised 15"
     assert "secret" not in printed
+
+
+def test_the_tokenizer_lets_other_threads_run_meanwhile(tmp_path: Path) -> None:
+    """Else a thread of its own would help nobody: one way of encoding holds the interpreter's lock to its end."""
+    counter = ModelCounter.from_folder(make_tiny_model(tmp_path / "tiny"))
+    messages = [{"role": "user", "content": "some words and more " * 50_000}]
+    ticks, done = [0], threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.001):
+            ticks[0] += 1
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    template = counter._template.render(messages, None)
+    before = ticks[0]
+    counter._encoded(template)
+    after = ticks[0]
+    done.set()
+    ticker.join()
+    assert after - before >= 20
