@@ -127,6 +127,17 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("get", "/metrics", "readMetrics", "Prometheus metrics (scope admin)", "Operation", ""),
     Operation("get", "/admin/pool", "readPool", "Models, lines and instances (scope admin)", "Operation", "Pool"),
+    *(
+        Operation(
+            "post", f"/admin/pool/{{instance}}/{wish}", f"{wish}Instance", about, "Operation", "Order",
+            parameters=(Parameter("instance", "path", "an instance's id"),), errors=_READING,
+        )
+        for wish, about in (
+            ("drain", "Take nothing new until resumed (admin)"),
+            ("resume", "Take work again (admin)"),
+            ("restart", "Start the engine's process anew, without losing work (admin)"),
+        )
+    ),
     Operation(
         "get", "/admin/breakers", "listBreakers", "What keeps sick instances out (admin)", "Operation", "Breakers",
     ),

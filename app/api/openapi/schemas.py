@@ -77,6 +77,7 @@ ANSWERS: dict[str, Schema] = {
     "Health": _object({"status": _TEXT}, {"missing": {"type": "array", "items": _TEXT}}),
     "ClientToken": _object({"id": _TEXT, "object": {"const": "client_token"}, "value": _TEXT, "expires_at": _WHOLE}),
     "Breakers": _OPEN,
+    "Order": _object({"id": _TEXT, "ordered": _TEXT}),
     "Cache": _OPEN,
     "Cleared": _object({"removed": _WHOLE, "complete": {"type": "boolean"}}),
     "Queues": _object({"models": _OPEN, "hints": _OPEN, "totals": _OPEN}),
