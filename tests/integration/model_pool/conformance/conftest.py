@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
 import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +19,7 @@ from model_pool import engines
 from model_pool.client import EngineClient
 from model_pool.health import HealthPolicy
 from model_pool.instance import Instance, InstanceState
+from model_pool.ports import HOST, port_of
 from tests.integration.model_pool.conformance.subjects import SUBJECTS, Subject
 
 _START_SECONDS = 300
@@ -75,9 +81,30 @@ def served(request, tmp_path_factory) -> Iterator[Served]:
     why = "" if request.param == "paced" else subject.missing()
     if why:
         pytest.skip(why)
-    running = Served(subject, tmp_path_factory.mktemp("run"))
+    with behind(subject, tmp_path_factory.mktemp("behind")) as more:
+        options = {**subject.options, **more}
+        running = Served(replace(subject, options=options), tmp_path_factory.mktemp("run"))
+        try:
+            assert running.ready.wait(_START_SECONDS), "the engine has not become ready"
+            yield running
+        finally:
+            running.close()
+
+
+@contextmanager
+def behind(subject: Subject, run_dir) -> Iterator[dict[str, str]]:
+    """The server that an engine asks which starts none; the options that lead to it."""
+    if not subject.behind:
+        yield {}
+        return
+    spec = SUBJECTS[subject.behind].spec(run_dir)
+    engine, port = engines.get(subject.behind), port_of(spec)
+    command = engine.command(spec)
+    at = command.index("--uds")
+    command[at : at + 2] = ["--host", HOST, "--port", str(port)]
+    server = subprocess.Popen(command, env={**os.environ, **engine.environment(spec)}, start_new_session=True)
     try:
-        assert running.ready.wait(_START_SECONDS), "the engine has not become ready"
-        yield running
+        yield {"url": f"http://{HOST}:{port}/v1"}
     finally:
-        running.close()
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait(30)

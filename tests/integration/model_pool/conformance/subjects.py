@@ -24,11 +24,13 @@ class Subject:
         path: where its weights are; may build them.
         long: a prompt whose answer is longer than any budget that the tests give, but for `paced`.
         utf8: a prompt that is likely to be answered with more than ASCII.
+        behind: the engine that serves on a port of its own where this one only asks.
     """
 
     engine: str
     path: Callable[[], str] = str
     options: dict[str, Any] = field(default_factory=dict)
+    behind: str = ""
     long: str = "Write a very long story about a horse that carries letters over the mountains."
     utf8: str = "Repeat this exactly: 🐎 驿站换马 🐎 žluťoučký kůň 🐎"
 
@@ -40,6 +42,8 @@ class Subject:
 
     def missing(self) -> str:
         """Why it cannot run here; empty if it can."""
+        if self.behind:
+            return SUBJECTS[self.behind].missing()
         try:
             samples.gguf()
             engines.get(self.engine).check(self.spec(Path("/run/ph")))
@@ -56,6 +60,7 @@ SUBJECTS = {
         utf8="{{bytes}}🐎 驿站换马 🐎 žluťoučký kůň",
     ),
     "vllm": Subject("vllm", lambda: str(samples.gptq(MODELS))),
+    "remote-vllm": Subject("remote", options={"dialect": "vllm"}, behind="vllm"),
     "transformers": Subject("transformers", lambda: str(samples.plain(MODELS))),
     "transformers-gguf": Subject("transformers", lambda: str(samples.gguf())),
     "onnxruntime": Subject("onnxruntime", lambda: str(samples.int4_onnx(MODELS))),
