@@ -22,6 +22,7 @@ from workers.loop import LoopThread
 from workers.process import WrongQueueError
 
 _LOOK_SECONDS = 1.0
+_MOST_HINTS = 256
 _log = structlog.get_logger(__name__)
 
 
@@ -76,15 +77,19 @@ class GpuProcess:
 
     async def _nudge(self) -> None:
         """Hints for what stands in line: those published meanwhile may be lost."""
-        worker = self._worker
-        if worker is None:
+        worker, consuming = self._worker, self._consuming
+        if worker is None or consuming is None:
             return
         try:
-            count = await worker.waiting_generations()
+            count = await worker.unhinted_generations(consuming.queues)
         except (*REDIS_AWAY, RedisError):
             return  # the reaper will see to it when Redis is back
-        for _ in range(count):
-            await asyncio.to_thread(self._hints.publish_run, worker.facts.model, "gen_waiting", worker.facts.slot)
+        # What this instance cannot take at once may be run by any.
+        own = worker.facts.capacity - worker.in_flight
+        for number in range(min(count, _MOST_HINTS)):
+            slot = worker.facts.slot if number < own else None
+            if not await asyncio.to_thread(self._hints.publish_run, worker.facts.model, "gen_waiting", slot):
+                return
 
     def consuming(self, consumer: Any) -> None:
         first = self._consuming is None

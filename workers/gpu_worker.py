@@ -42,6 +42,7 @@ class Facts:
     device: str
     capacity: int
     server_counts: bool  # the engine's server counts its generations itself
+    probes: int = 1  # runs that a half-open breaker lets through
 
 
 class GpuWorker:
@@ -81,6 +82,7 @@ class GpuWorker:
         self._beat_now = asyncio.Event()
         self._speed = _Speed()
         self._breaker = BreakerState.CLOSED
+        self._probing = 0
         self.draining = False
 
     @property
@@ -90,7 +92,12 @@ class GpuWorker:
     @property
     def available(self) -> bool:
         """Whether the instance may get new work: it stands in the ring."""
-        return self._healthy and self._breaker is not BreakerState.OPEN
+        match self._breaker:
+            case BreakerState.OPEN:
+                return False
+            case BreakerState.HALF_OPEN:
+                return self._healthy and self._probing < self.facts.probes
+        return self._healthy
 
     @property
     def _healthy(self) -> bool:
@@ -129,9 +136,12 @@ class GpuWorker:
             self._was_available = self.available
             self._on_available(self.available)
 
-    async def waiting_generations(self) -> int:
-        """How many of the model's generations wait, up to what this instance could take."""
-        return min(await self._work.waiting(self.facts.model), self.facts.capacity - self.in_flight)
+    async def unhinted_generations(self, queues: Sequence[str]) -> int:
+        """Generations of the model that wait without a message in these queues; behind a half-open breaker, one."""
+        waiting = await self._work.waiting(self.facts.model)
+        if self._breaker is BreakerState.HALF_OPEN:
+            return min(waiting, 1)
+        return max(0, waiting - await self._work.waiting_messages(queues))
 
     async def waiting_messages(self, queues: Sequence[str]) -> int:
         """Messages that lie unread in these queues."""
@@ -141,10 +151,22 @@ class GpuWorker:
         if not self.available:
             await self.inference.pass_on()
             return {"ran": None, "why": "draining" if self.draining else "instance unavailable"}
+        if self._breaker is BreakerState.HALF_OPEN:
+            return await self._run_probe(task_id)
         report = await self.inference.run_hint(task_id)
-        if self._breaker is not BreakerState.CLOSED or report.get("outcome") not in _SAYS_NOTHING_BAD:
+        if report.get("outcome") not in _SAYS_NOTHING_BAD:
             self._beat_now.set()  # the breaker may have moved
         return report
+
+    async def _run_probe(self, task_id: str) -> Report:
+        """While as many runs as may are under way no messages are taken, which others could run."""
+        self._probing += 1
+        self.state_changed()
+        try:
+            return await self.inference.run_hint(task_id)
+        finally:
+            self._probing -= 1
+            self.state_changed()
 
     async def drain(self, grace: float, hurry: asyncio.Event) -> None:
         """Leave the ring, let what ends within `grace` seconds end, hand the rest back, stop the instance."""

@@ -87,7 +87,10 @@ local function hints_for(model)
   local overdue = now - math.max(lined_at, rehinted) > 5000
   if not (still or overdue) then return 0 end
   redis.call('HSET', clock, 'rehinted', int(now))
-  return math.min(waiting, free)
+  local few = math.min(waiting, free)
+  if not still then return few end
+  -- Nothing moves: every hint that is not lying in the shared queue may have been lost.
+  return math.max(few, waiting - redis.call('LLEN', 'gpu.' .. model))
 end
 
 local models = redis.call('SMEMBERS', 'ph:models')
