@@ -32,12 +32,14 @@ class Earlier:
     Attributes:
         opened: the output item has been announced.
         text, token_ids: what was shown; ids are complete only if `by_ids`.
+        tokens: of what was shown; where an engine gives no ids one for each delta, which is the least it can be.
     """
 
     opened: bool = False
     text: str = ""
     token_ids: tuple[int, ...] = ()
     by_ids: bool = False
+    tokens: int = 0
 
     @classmethod
     def from_log(cls, log: Sequence[events.Event]) -> Earlier:
@@ -47,6 +49,7 @@ class Earlier:
             text=events.text_of(deltas),
             token_ids=events.token_ids_of(deltas),
             by_ids=bool(deltas) and all(e.body.get("i") for e in deltas),
+            tokens=sum(len(e.body.get("i") or ()) or 1 for e in deltas),
         )
 
 
@@ -73,7 +76,7 @@ class Attempt:
     @property
     def left(self) -> int:
         """Tokens that this attempt may still emit."""
-        return self._budget - len(self._earlier.token_ids)
+        return self._budget - self._earlier.tokens
 
     @property
     def uncounted(self) -> bool:
@@ -182,19 +185,14 @@ class Attempt:
 
     def _total(self) -> Usage:
         """The input once, the output over all attempts."""
-        earlier = len(self._earlier.token_ids)
+        earlier = self._earlier.tokens
         usage = self._usage
         if usage is None:
             return Usage(len(self.prompt_ids), earlier + self._made, reasoning_tokens=self._reasoned)
-        prompt = usage.prompt_tokens - (earlier if self._continuation_by_ids else 0)
+        prompt = usage.prompt_tokens - earlier  # the engine was given what had been said as part of its prompt
         made = self._made if self.stopped or not usage.completion_tokens else usage.completion_tokens
         reasoned = usage.reasoning_tokens or self._reasoned
         return Usage(len(self.prompt_ids) or prompt, earlier + made, usage.cached_tokens, reasoned)
-
-    @property
-    def _continuation_by_ids(self) -> bool:
-        continuation = self._continuation()
-        return continuation is not None and continuation.by_ids
 
     def _shown(self, piece: Piece | None) -> list[str]:
         return [] if piece is None else self._composer.text(piece)

@@ -67,6 +67,17 @@ def test_without_ids_an_answer_is_continued_by_its_text() -> None:
     assert (continuation.text, continuation.by_ids) == ("a b", False)
 
 
+def test_without_ids_the_budget_and_the_usage_go_by_what_was_shown() -> None:
+    """An engine that streams no ids gives about a delta a token: a lost instance must not double a client's budget."""
+    earlier = Earlier.from_log(logged(*events.OPENING, events.delta("a"), events.delta(" b"), events.delta(" c")))
+    attempt = Attempt(claim(), earlier)
+    assert attempt.request("m", FIELDS, None).params["max_tokens"] == 7
+    attempt.take(Chunk(" d", finish_reason="stop"))
+    attempt.take(Chunk(usage=Usage(prompt_tokens=8, completion_tokens=1)))
+    usage = json.loads(attempt.verdict().result)["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (5, 4)
+
+
 def test_usage_counts_the_input_once_and_the_output_over_all_attempts() -> None:
     earlier = Earlier.from_log(logged(*events.OPENING, events.delta("a b", [7, 8])))
     attempt = Attempt(claim((1, 2, 3)), earlier)
