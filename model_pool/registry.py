@@ -65,17 +65,33 @@ class Beat:
         return [str(part) for pair in facts.items() for part in pair]
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What the fleet answers to a beat.
+
+    Attributes:
+        breaker: of this instance.
+        drained: operators want it to take nothing new, until they say otherwise.
+        restarts: how many restarts operators have ever ordered; one more than before is an order.
+    """
+
+    breaker: BreakerState
+    drained: bool
+    restarts: int
+
+
 class Registry:
     """Writes this worker's instance into the pool. Redis errors pass through; the next beat mends what one missed."""
 
     def __init__(self, scripts: AsyncCaller) -> None:
         self._scripts = scripts
 
-    async def beat(self, beat: Beat) -> BreakerState:
-        """Tell the fleet, and hear the state of the instance's breaker."""
+    async def beat(self, beat: Beat) -> Heard:
+        """Tell the fleet, and hear what it thinks of the instance and wants of it."""
         life = int(SILENCE_SECONDS * 1000)
         facts = (life, int(beat.available), beat.pid, *beat.fields())
-        return BreakerState(await self._scripts.call("beat", beat.id, beat.model, *facts))
+        breaker, drained, restarts = await self._scripts.call("beat", beat.id, beat.model, *facts)
+        return Heard(BreakerState(breaker), drained == "1", int(restarts))
 
     async def leave(self, instance: str, model: str) -> None:
         await self._scripts.call("leave", instance, model)

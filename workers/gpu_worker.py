@@ -20,10 +20,11 @@ from app.redis import REDIS_AWAY
 from model_pool.breaker import BreakerState
 from model_pool.errors import EngineFailure
 from model_pool.instance import Instance, InstanceState
-from model_pool.registry import BEAT_SECONDS, Beat, Registry
+from model_pool.registry import BEAT_SECONDS, Beat, Heard, Registry
 from workers.flusher import Flusher
 from workers.inference import Counts, Inference, Report
 from workers.reaper import Reaper
+from workers.speed import Speed
 from workers.trust import Trust
 
 _log = structlog.get_logger(__name__)
@@ -42,6 +43,7 @@ class Facts:
     device: str
     capacity: int
     server_counts: bool  # the engine's server counts its generations itself
+    restart_grace: float = 30.0  # seconds that what runs gets before an ordered restart
     probes: int = 1  # runs that a half-open breaker lets through
 
 
@@ -80,9 +82,12 @@ class GpuWorker:
         self._was_available = False
         self._tasks: list[asyncio.Task[None]] = []
         self._beat_now = asyncio.Event()
-        self._speed = _Speed()
+        self._speed = Speed()
         self._breaker = BreakerState.CLOSED
         self._probing = 0
+        self._drained = False
+        self._restarts: int | None = None
+        self._restarting: asyncio.Task[None] | None = None
         self.draining = False
 
     @property
@@ -101,7 +106,12 @@ class GpuWorker:
 
     @property
     def _healthy(self) -> bool:
-        return self.instance.state is InstanceState.READY and not self._trust.doubted and not self.draining
+        return self.instance.state is InstanceState.READY and not self._trust.doubted and not self._resting
+
+    @property
+    def _resting(self) -> bool:
+        """Taken out by somebody's wish: the process is leaving, or operators have drained or are restarting it."""
+        return self.draining or self._drained or self._restarting is not None
 
     @property
     def able(self) -> bool:
@@ -172,8 +182,15 @@ class GpuWorker:
         """Leave the ring, let what ends within `grace` seconds end, hand the rest back, stop the instance."""
         self.draining = True
         self.state_changed()
-        runs = self._flusher.runs
-        _log.info("draining", in_flight=len(runs), grace=grace)
+        await self._empty(grace, hurry)
+        await self.instance.stop(grace=2.0)
+        await self._leave()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _empty(self, grace: float, hurry: asyncio.Event) -> None:
+        """Nothing runs any more: what ended within the grace period is done, the rest is back in line."""
+        _log.info("draining", in_flight=self.in_flight, grace=grace)
         await self._wait_for_runs(grace, hurry)
         left = self._flusher.runs
         for run in left:
@@ -182,10 +199,15 @@ class GpuWorker:
                 run.task.cancel()
         await _within(5.0, lambda: not self._flusher.runs)
         _log.info("drained", handed_back=len(left))
-        await self.instance.stop(grace=2.0)
-        await self._leave()
-        for task in self._tasks:
-            task.cancel()
+
+    async def _restart(self) -> None:
+        """Operators ordered it: empty the instance, start its process anew, take work again."""
+        try:
+            await self._empty(self.facts.restart_grace, asyncio.Event())
+            self.instance.replace("ordered")
+        finally:
+            self._restarting = None
+            self.state_changed()
 
     async def _wait_for_runs(self, grace: float, hurry: asyncio.Event) -> None:
         end = time.monotonic() + grace
@@ -214,8 +236,25 @@ class GpuWorker:
             except TimeoutError:
                 continue
 
-    def _hear(self, breaker: BreakerState) -> None:
-        """What the fleet thinks of our instance. Work that waited behind its breaker starts as soon as it closes."""
+    def _hear(self, heard: Heard) -> None:
+        """What the fleet thinks of our instance and what operators want of it."""
+        self._obey(heard)
+        self._heed(heard.breaker)
+
+    def _obey(self, heard: Heard) -> None:
+        if heard.drained is not self._drained:
+            self._drained = heard.drained
+            _log.info("drain_ordered" if heard.drained else "resume_ordered", instance=self.instance.spec.id)
+            self.state_changed()
+        ordered = self._restarts is not None and heard.restarts > self._restarts
+        self._restarts = heard.restarts
+        if ordered and self._restarting is None:
+            _log.info("restart_ordered", instance=self.instance.spec.id)
+            self._restarting = asyncio.create_task(self._restart())
+            self.state_changed()
+
+    def _heed(self, breaker: BreakerState) -> None:
+        """Work that waited behind the breaker starts as soon as it closes."""
         if breaker is self._breaker:
             return
         _log.warning("breaker_moved", instance=self.instance.spec.id, old=self._breaker.value, new=breaker.value)
@@ -235,7 +274,7 @@ class GpuWorker:
             revision=facts.revision,
             engine=facts.engine,
             device=facts.device,
-            state="draining" if self.draining else self.instance.state.value,
+            state=self._state(),
             available=self._healthy,
             capacity=facts.capacity,
             in_flight=self.in_flight,
@@ -245,6 +284,11 @@ class GpuWorker:
             aborted=counts.aborted,
             pid=self.instance.pid or 0,
         )
+
+    def _state(self) -> str:
+        if not self._resting or self.instance.state is not InstanceState.READY:
+            return self.instance.state.value
+        return "drained" if self._drained and not self.in_flight else "draining"
 
     async def _counts(self) -> Counts:
         """The server's own counts where it has them (it sees aborts that we only ask for), else ours."""
@@ -256,22 +300,6 @@ class GpuWorker:
         except (TimeoutError, EngineFailure):
             return self.inference.counts
         return Counts(stats.started, stats.finished, stats.aborted) if stats else self.inference.counts
-
-
-class _Speed:
-    """Tokens a second, smoothed over the last beats."""
-
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
-        self._at, self._tokens, self._rate = monotonic(), 0, 0.0
-
-    def of(self, tokens: int) -> float:
-        now = self._monotonic()
-        seconds = now - self._at
-        if seconds >= BEAT_SECONDS / 2:
-            self._rate = 0.5 * self._rate + 0.5 * (tokens - self._tokens) / seconds
-            self._at, self._tokens = now, tokens
-        return self._rate
 
 
 async def _within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -155,6 +155,7 @@ def gpu_worker(
         device=spec.device,
         capacity=spec.model.max_concurrency,
         server_counts=engine.logs_stats,
+        restart_grace=jobs.drain_grace_seconds,
         probes=settings.breaker.probes,
     )
     worker = GpuWorker(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from flask import Blueprint, Response
 
 from app.api.answers import answer
@@ -25,6 +27,26 @@ def pool() -> Response:
         for name, state in api.pool.states().items()
     }
     return answer({"models": models})
+
+
+@blueprint.post("/pool/<instance>/drain")
+def drain(instance: str) -> Response:
+    return _order(instance, "drain")
+
+
+@blueprint.post("/pool/<instance>/resume")
+def resume(instance: str) -> Response:
+    return _order(instance, "resume")
+
+
+@blueprint.post("/pool/<instance>/restart")
+def restart(instance: str) -> Response:
+    return _order(instance, "restart")
+
+
+def _order(instance: str, wish: Literal["drain", "resume", "restart"]) -> Response:
+    parts().pool.order(instance, wish)
+    return answer({"id": instance, "ordered": wish})
 
 
 @blueprint.get("/breakers")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import redis
 
+from app.errors import NotFound
 from app.queueing import WEBHOOKS_QUEUE, own_queue, shared_queue
 from app.redis_errors import translated
 from app.services.lines import Line, Lines
@@ -38,7 +39,7 @@ class Pool:
 
     def __init__(self, client: redis.Redis, models: Iterable[str]) -> None:
         self._client = client
-        self._models = tuple(models)
+        self._configured = tuple(models)
         self._lines = Lines(client)
 
     def check_writable(self) -> None:
@@ -50,23 +51,24 @@ class Pool:
         """Instances of each model that would take work now."""
         with translated():
             now = self._now()
-            return {model: len(self._alive(model, now)) for model in self._models}
+            return {model: len(self._alive(model, now)) for model in self._models()}
 
     def states(self) -> dict[str, ModelState]:
         """Everything about each configured model."""
         with translated():
             now = self._now()
-            return {model: self._state(model, now) for model in self._models}
+            return {model: self._state(model, now) for model in self._models()}
 
     def lines(self) -> dict[str, Line]:
         """The line of each configured model."""
-        return {model: self._lines.look(model) for model in self._models}
+        with translated():
+            return {model: self._lines.look(model) for model in self._models()}
 
     def hints(self) -> dict[str, int]:
         """Messages that lie in Celery's queues (kombu keeps a queue as a list of its name)."""
         with translated():
-            names = [WEBHOOKS_QUEUE, *map(shared_queue, self._models)]
-            for model in self._models:
+            names = [WEBHOOKS_QUEUE, *map(shared_queue, self._models())]
+            for model in self._models():
                 ids = cast("list[str]", self._client.zrange(f"ph:instances:{model}", 0, -1))
                 names += [own_queue(model, instance.rpartition(".")[2]) for instance in ids]
             pipeline = self._client.pipeline(transaction=False)
@@ -104,7 +106,7 @@ class Pool:
         with translated():
             now = self._now()
             pipeline = self._client.pipeline(transaction=False)
-            for model in self._models:
+            for model in self._models():
                 pipeline.zrange(f"ph:instances:{model}", 0, -1)
             pipeline.zrange(_TRIPPED, 0, -1)
             ids = sorted({i for found in pipeline.execute() for i in found})
@@ -116,6 +118,26 @@ class Pool:
             self._client.zrem(_TRIPPED, instance)
             return bool(self._client.delete(_breaker(instance)))
 
+    def order(self, instance: str, wish: Literal["drain", "resume", "restart"]) -> None:
+        """What operators want of an instance; its worker hears of it at its next heartbeat, within about a second.
+
+        A drained instance stays out until it is resumed, whatever restarts meanwhile.
+
+        Raises:
+            NotFound: no such instance beats.
+        """
+        with translated():
+            if not self._client.exists(f"ph:instance:{instance}"):
+                raise NotFound(f"there is no instance {instance[:80]!r}; GET /admin/pool lists them")
+            orders = f"ph:orders:{instance}"
+            match wish:
+                case "drain":
+                    self._client.hset(orders, "drained", "1")
+                case "resume":
+                    self._client.hdel(orders, "drained")
+                case "restart":
+                    self._client.hincrby(orders, "restart", 1)
+
     def _breakers(self, ids: Iterable[str], now: int) -> dict[str, dict[str, Any]]:
         known = list(ids)
         pipeline = self._client.pipeline(transaction=False)
@@ -123,6 +145,11 @@ class Pool:
             pipeline.hgetall(_breaker(instance))
         pairs = zip(known, pipeline.execute(), strict=True)
         return {instance: breaker.describe(instance, fields, now) for instance, fields in pairs}
+
+    def _models(self) -> tuple[str, ...]:
+        """The configured models; for a command that looks in from outside without a configuration, those in Redis."""
+        found = self._configured or sorted(cast("set[str]", self._client.smembers("ph:models")))
+        return tuple(found)
 
     def _alive(self, model: str, now: int) -> set[str]:
         """In the ring, and heard of lately: with no worker left nobody tidies the ring."""

@@ -3,8 +3,9 @@
 -- ARGV[1] instance   ARGV[2] model   ARGV[3] life in ms   ARGV[4] healthy and undrained 0|1   ARGV[5] pid of its process
 -- ARGV[6 ..] field, value, ...
 -- Keys: ph:instance:<id> hash, gone when the beats stop; ph:instances:<model> zset id -> ms of the last beat;
---       ph:ring:<model> list of the ids whose turn comes round; ph:models set; ph:breaker:<id> hash
--- Returns the state of its breaker: 'closed' | 'open' | 'half_open'
+--       ph:ring:<model> list of the ids whose turn comes round; ph:models set; ph:breaker:<id> hash;
+--       ph:orders:<id> hash {drained, restart}: what operators want of it
+-- Returns {state of its breaker ('closed' | 'open' | 'half_open'), drained '1' or '0', number of restarts ordered}
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local instance, ring, breaker = 'ph:instance:' .. ARGV[1], 'ph:ring:' .. ARGV[2], 'ph:breaker:' .. ARGV[1]
@@ -24,9 +25,10 @@ redis.call('PEXPIRE', instance, ARGV[3])
 redis.call('ZADD', 'ph:instances:' .. ARGV[2], string.format('%.0f', now), ARGV[1])
 redis.call('SADD', 'ph:models', ARGV[2])
 local state = breaker_state()
-if ARGV[4] == '0' or state == 'open' then
+local orders = redis.call('HMGET', 'ph:orders:' .. ARGV[1], 'drained', 'restart')
+if ARGV[4] == '0' or state == 'open' or orders[1] == '1' then
   redis.call('LREM', ring, 0, ARGV[1])
 elseif not redis.call('LPOS', ring, ARGV[1]) then
   redis.call('RPUSH', ring, ARGV[1])
 end
-return state
+return { state, orders[1] or '0', orders[2] or '0' }
