@@ -24,7 +24,7 @@ class UnknownModelError(ValueError):
 
 def api() -> tuple[str, ...]:
     """Gunicorn; everything else stands in `app/api/gunicorn_conf.py`."""
-    return (sys.executable, "-m", "gunicorn", "--config", "python:app.api.gunicorn_conf", "app.api.wsgi:application()")
+    return (sys.executable, "-m", "gunicorn", "--config", "python:app.api.gunicorn_conf", "app.wsgi:application()")
 
 
 def gpu_worker(settings: Settings, model: str, slot: int) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ _HEAVY = ("torch", "vllm", "transformers", "onnxruntime", "onnxruntime_genai", "
 _REPORT = f"import sys; print([name for name in {_HEAVY!r} if name in sys.modules])"
 
 PROCESSES = {
-    "api": "import app.api.wsgi, app.api.gunicorn_conf, app.api.application, app.bootstrap",
+    "api": "import app.wsgi, app.api.gunicorn_conf, app.api.application, app.bootstrap",
     "worker": "import workers.main; from workers import wiring; wiring.instance_spec(workers.main.settings)",
     "webhooks": "import workers.main",
     "flower": "import workers.flower",

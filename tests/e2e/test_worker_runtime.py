@@ -53,7 +53,7 @@ def test_a_pool_that_cannot_work_is_refused(house, pool):
     assert not home.socket().exists(), "an engine was started"
 
 
-@pytest.mark.parametrize("module", ["app.api.wsgi", "workers.main"])
+@pytest.mark.parametrize("module", ["app.wsgi", "workers.main"])
 def test_importing_the_api_and_the_tasks_touches_no_accelerator(house, module):
     """Neither a library that could hold a CUDA context nor the driver itself is in the process afterwards."""
     program = (

@@ -38,7 +38,7 @@ class ApiProcess:
             **settings,
         }
         command = [sys.executable, "-m", "gunicorn", "--config", "python:app.api.gunicorn_conf",
-                   "app.api.wsgi:application()"]  # fmt: skip
+                   "app.wsgi:application()"]  # fmt: skip
         self.process = subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log)
         wait_until(self._answers, what="the API answers")
 

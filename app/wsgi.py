@@ -1,4 +1,4 @@
-"""What gunicorn serves: `app.api.wsgi:application()`, called once in each worker process."""
+"""What gunicorn serves: `app.wsgi:application()`, called once in each worker process."""
 
 from __future__ import annotations
 
