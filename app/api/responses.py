@@ -45,10 +45,10 @@ def create() -> Response:
 @blueprint.get("/<job_id>")
 def read(job_id: str) -> Response:
     api = parts()
+    seconds, seen, streams = _wait_seconds(), _last_seen(), _asks_for_stream()
     view = api.results.view(job_id, caller_key(), Kind.RESPONSE)
-    if wants_stream():
-        return _resumed(api, view)
-    seconds = _wait_seconds()
+    if streams:
+        return _resumed(api, view, *seen)
     if seconds is not None and not view.status.terminal:
         with api.results.open(view, start=None) as tail:
             view = jobs.await_end(api, view, tail, seconds=seconds)
@@ -73,9 +73,14 @@ def _shown(api: ApiParts, view: JobView) -> Response:
     return answer(render_response(view, api.results.output(view)))
 
 
-def _resumed(api: ApiParts, view: JobView) -> Response:
+def _asks_for_stream() -> bool:
+    if request.args.get("stream", "false") not in {"true", "1", "false", "0"}:
+        raise InvalidRequest("stream: must be true or false", param="stream")
+    return wants_stream()
+
+
+def _resumed(api: ApiParts, view: JobView, last: int, named: bool) -> Response:
     """The rest of the events. The log is read from its beginning, because later events repeat the text so far."""
-    last, named = _last_seen()
     if named and view.status.terminal and last >= api.results.last_sequence(view):
         return Response(status=204)
     tail = api.results.open(view, start=0)

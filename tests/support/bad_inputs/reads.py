@@ -15,6 +15,7 @@ _WRONG_METHODS = (
 
 def reads() -> Iterator[Bad]:
     yield from jobs()
+    yield from queries()
     yield from lists()
     yield from routes()
 
@@ -27,6 +28,18 @@ def jobs() -> Iterator[Bad]:
         yield Bad(name[:40], "GET", f"{CHAT}/{name}", None, None, 404, "job_not_found")
     for name in ("nobody", "%00", "paced%0a", "a" * 2000):
         yield Bad(name[:40], "GET", f"/v1/models/{name}", None, "model", 404, "model_not_found")
+
+
+def queries() -> Iterator[Bad]:
+    """Of one job; they are looked at before it is, so that nobody has to be there."""
+    for name, values in {
+        "wait": ("0", "61", "-1", "x", "1.5", "", "٣"),
+        "starting_after": ("-1", "x", "1.5", "", "9" * 20),
+        "stream": ("yes", "True", "2", ""),
+    }.items():
+        for value in values:
+            path = f"{RESPONSES}/{NOBODY}?{name}={quote(value)}"
+            yield Bad(f"{name}={value}", "GET", path, None, name)
 
 
 def lists() -> Iterator[Bad]:
