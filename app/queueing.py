@@ -66,6 +66,7 @@ def create_celery(settings: Settings) -> Celery:
         broker_pool_limit=4,
         task_acks_late=True,
         task_ignore_result=True,
+        result_backend_thread_safe=True,  # there is none, but without this each greenlet that publishes makes one
         task_default_queue="posthouse",
         task_create_missing_queues=True,
         worker_prefetch_multiplier=1,

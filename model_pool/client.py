@@ -69,7 +69,7 @@ class EngineClient:
         )
 
     async def stream(
-        self, request: EngineRequest, *, first_token_timeout: float, token_timeout: float
+        self, request: EngineRequest, *, first_token_timeout: float, token_timeout: float, rest: float = 0.0
     ) -> AsyncGenerator[Chunk, None]:
         """Run a request and yield its chunks; the last but for usage has a finish reason.
 
@@ -77,6 +77,7 @@ class EngineClient:
             request: what to run.
             first_token_timeout: seconds until the first token.
             token_timeout: seconds between two tokens.
+            rest: seconds that a flowing stream is left alone after each read; see `chunks_of`.
 
         Raises:
             EngineFailure: see `model_pool.errors`; no chunk follows.
@@ -88,7 +89,7 @@ class EngineClient:
         response = await self._transport.open(path, body, headers, deadline)
         finished = False
         try:
-            async for chunk in chunks_of(response, deadline, token_timeout):
+            async for chunk in chunks_of(response, deadline, token_timeout, rest):
                 finished = finished or chunk.finish_reason is not None
                 yield chunk
         finally:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from model_pool.exchange import Chunk
 
 _FAREWELL_SECONDS = 1.0
+_READS_AT_ONCE = 4  # of an answer's beginning, and of short answers, nothing waits
 
 
 async def chunks_of(
-    response: aiohttp.ClientResponse, deadline: float, token_timeout: float
+    response: aiohttp.ClientResponse, deadline: float, token_timeout: float, rest: float = 0.0
 ) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks until the stream ends.
 
@@ -29,13 +30,17 @@ async def chunks_of(
         response: a response with status 200 whose body has not been read.
         deadline: when the first token must have come, in the event loop's time.
         token_timeout: seconds between two tokens; chunks without a token do not count.
+        rest: seconds to leave a flowing stream alone after each read, so that many tokens are read in one go. The
+            beginning and the end of an answer are read at once.
 
     Raises:
         EngineFailure: the stream broke, stalled, or told of an error.
     """
     loop = asyncio.get_running_loop()
     splitter = EventSplitter()
+    reads, ending = 0, False
     while data := await _read(response.content, deadline):
+        reads += 1
         for event in _split(splitter, data):
             if event == DONE:
                 await _farewell(response.content)
@@ -43,7 +48,22 @@ async def chunks_of(
             chunk = chunk_of(event)
             if chunk.is_progress:
                 deadline = loop.time() + token_timeout
+            ending = ending or chunk.finish_reason is not None
             yield chunk
+        if rest and reads > _READS_AT_ONCE and not ending:
+            await _rest(response, rest)
+
+
+async def _rest(response: aiohttp.ClientResponse, seconds: float) -> None:
+    """Leave a stream alone: its socket is not even looked at, so that what comes meanwhile costs one read in all."""
+    transport = response.connection and response.connection.transport
+    if transport is None:
+        return  # the whole body is here
+    transport.pause_reading()
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        transport.resume_reading()
 
 
 async def _read(content: aiohttp.StreamReader, deadline: float) -> bytes:

@@ -38,6 +38,8 @@ class Assembler:
         """Take one chunk; what may be shown now, or None. After a stop string was met nothing more is taken."""
         if self.stopped:
             return None
+        if text and not self._stop and not self._held:
+            return Piece(text, tuple(token_ids), tuple(logprobs))
         self._held.append(Piece(text, tuple(token_ids), tuple(logprobs)))
         waiting = "".join(piece.text for piece in self._held)
         end = self._first_stop(waiting)

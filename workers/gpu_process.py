@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,8 @@ from workers.loop import LoopThread
 from workers.process import WrongQueueError
 
 _LOOK_SECONDS = 1.0
+# Python's 5 ms are too long where one thread carries tokens: it may wait as long for each turn of Celery's threads.
+_SWITCH_SECONDS = 0.0005
 _MOST_HINTS = 256
 _log = structlog.get_logger(__name__)
 
@@ -48,6 +51,7 @@ class GpuProcess:
     def boot(self, worker: Any) -> None:
         """Start the instance and wait until it is ready, or until the process is told to stop."""
         refuse_other_pools(worker)
+        sys.setswitchinterval(_SWITCH_SECONDS)
         revoking.install(wiring.job_store(self._settings))
         self._leaving.install()
         self._loop.start()

@@ -36,6 +36,7 @@ FORWARDED = "gen_forwarded"
 _QUIET = frozenset({"completed", "incomplete"})
 
 _RETRY_SECONDS = 0.2
+_PASS_ON_SECONDS = 2.0
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +52,8 @@ class Horse(Suspect, Protocol):
 class Limits:
     """Seconds, the number of the last attempt, tokens of prompt and answer together, and errors.
 
-    `server_errors`: so many in a row, of different generations, get the engine replaced.
+    `server_errors`: so many in a row, of different generations, get the engine replaced. `rest`: so long a flowing
+    stream is left alone after each read.
     """
 
     longest_run: float
@@ -60,6 +62,7 @@ class Limits:
     max_attempts: int
     context_length: int
     server_errors: int = 5
+    rest: float = 0.0
 
 
 @dataclass
@@ -153,7 +156,11 @@ class Inference:
 
     async def pass_on(self) -> None:
         """A hint came although this instance may take no work: let another one have it."""
-        elsewhere = await self._flusher.call(self._work.elsewhere_call(self._model, self._instance))
+        try:
+            async with asyncio.timeout(_PASS_ON_SECONDS):
+                elsewhere = await self._flusher.call(self._work.elsewhere_call(self._model, self._instance))
+        except TimeoutError:
+            return  # Redis is away, or this worker is about to end; the reaper hints again
         if elsewhere:
             self._on_requeued(self._model, FORWARDED, elsewhere)
 
@@ -217,7 +224,10 @@ class Inference:
         self.counts.started += 1
         limits = self._limits
         stream = self._horse.client.stream(
-            request, first_token_timeout=limits.first_token, token_timeout=limits.between_tokens
+            request,
+            first_token_timeout=limits.first_token,
+            token_timeout=limits.between_tokens,
+            rest=limits.rest,
         )
         first = True
         async with aclosing(stream) as chunks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring
 from typing import Any
 
 from app.api import sse
@@ -116,7 +117,7 @@ class ChatChunks:
 
     def _frame(self, body: dict[str, Any]) -> str:
         if body["k"] == "delta" and "l" not in body:
-            frame = f"{self._before}{json.dumps(body['x'], ensure_ascii=False)}{self._after}"
+            frame = f"{self._before}{encode_basestring(body['x'])}{self._after}"
         else:
             frame = self._chunk(self._delta(body), None, body.get("l"))
         return frame if self._begun else self._role() + frame

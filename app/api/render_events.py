@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from json.encoder import encode_basestring
 from typing import Any
 
 from app.api import sse
@@ -72,7 +72,7 @@ class ResponseEvents:
 
     def _delta(self, name: str, event: Event) -> str:
         """Assembled by hand: most of what is sent is this."""
-        text, number = json.dumps(event.body["x"], ensure_ascii=False), event.sequence
+        text, number = encode_basestring(event.body["x"]), event.sequence
         logprobs = f',"logprobs":{dumps(event.body.get("l", []))}' if event.body["k"] == "delta" else ""
         return (
             f"event: {name}\nid: {number}\ndata: "

@@ -28,7 +28,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any
+
+# json.dumps with options of its own makes such an encoder at every call.
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 OPENING = ('{"k":"item"}', '{"k":"part"}')
 CLOSING = ('{"k":"text_done"}', '{"k":"part_done"}', '{"k":"item_done"}')
@@ -55,13 +59,10 @@ class Event:
 
 
 def delta(text: str, token_ids: Sequence[int] = (), logprobs: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The JSON of a text delta."""
-    body: dict[str, Any] = {"k": "delta", "x": text}
-    if token_ids:
-        body["i"] = list(token_ids)
-    if logprobs:
-        body["l"] = list(logprobs)
-    return _dumps(body)
+    """The JSON of a text delta; assembled by hand, as there is one for every token."""
+    ids = f',"i":[{",".join(map(str, token_ids))}]' if token_ids else ""
+    more = f',"l":{_dumps(list(logprobs))}' if logprobs else ""
+    return f'{{"k":"delta","x":{encode_basestring(text)}{ids}{more}}}'
 
 
 def reasoning(text: str) -> str:
@@ -83,10 +84,6 @@ def end(status: str, *, finish: str | None = None, code: str | None = None, mess
     """The JSON of the terminal event."""
     body = {"k": "end", "status": status, "finish": finish, "code": code, "message": message}
     return _dumps({k: v for k, v in body.items() if v is not None})
-
-
-def _dumps(body: dict[str, Any]) -> str:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def whole_answer(text: str, finish: str) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+
+from pydantic_core import from_json
 
 from app.jobs.events import Event
 
@@ -21,7 +22,7 @@ Message = list[Event] | Left
 
 def parse(data: str) -> Message:
     """A message of `ph:live:<generation>`: `{"n": first number, "e": [event, …]}` or `{"job": id, "end": n}`."""
-    body = json.loads(data)
+    body = from_json(data)
     if "job" in body:
         return Left(body["job"], body["end"])
     return [Event(number, event) for number, event in enumerate(body["e"], body["n"])]

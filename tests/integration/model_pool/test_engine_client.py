@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -196,6 +197,51 @@ def test_answer_that_waited_while_we_stood_still_is_no_stall(shared_paced):
         time.sleep(0.5)
 
     assert text_of(run(shared_paced, scenario)) == "a b c"
+
+
+def test_what_comes_while_a_flowing_stream_rests_is_read_in_one_go(shared_paced):
+    async def scenario(client: EngineClient) -> tuple[list[Chunk], int]:
+        loop, chunks, moments = asyncio.get_running_loop(), [], []
+        ask = request("{{tpot=10 tokens=64}}")
+        limits = {"first_token_timeout": 20, "token_timeout": 20}
+        async with aclosing(client.stream(ask, **limits, rest=0.2)) as stream:
+            async for chunk in stream:
+                chunks.append(chunk)
+                moments.append(loop.time())
+        return chunks, sum(after - before > 0.1 for before, after in itertools.pairwise(moments))
+
+    chunks, rests = run(shared_paced, scenario)
+    assert ids_of(chunks) == ids_of(run(shared_paced, lambda client: collect(client, request("{{tokens=64}}"))))
+    assert 1 <= rests <= 6
+
+
+def test_the_beginning_and_the_end_of_an_answer_do_not_rest(shared_paced):
+    ask = request("{{tpot=20 tokens=3}}")
+    chunks = run(shared_paced, lambda client: collect(client, ask, rest=3600))
+    assert len(ids_of(chunks)) == 3
+    assert chunks[-1].usage is not None
+
+
+def test_leaving_a_stream_that_rests_aborts_the_generation(paced):
+    async def scenario(client: EngineClient) -> Any:
+        flowing = asyncio.Event()
+
+        async def read() -> None:
+            ask, count = request("{{tokens=1000 tpot=20}}"), 0
+            limits = {"first_token_timeout": 20, "token_timeout": 20}
+            async with aclosing(client.stream(ask, **limits, rest=3600)) as stream:
+                async for _ in stream:
+                    count += 1
+                    if count == 5:
+                        flowing.set()
+
+        task = asyncio.create_task(read())
+        await flowing.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await until(client, lambda stats: stats.aborted == 1)
+
+    assert run(paced, scenario).in_flight == 0
 
 
 @pytest.mark.parametrize("how", ["aclose", "cancel"])
