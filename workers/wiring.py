@@ -46,6 +46,7 @@ from workers.keeping import Keeping
 from workers.reaper import Reaper
 from workers.trust import Trust
 
+_FLUSHES = 4
 _POOL_SCRIPTS = ScriptBook(Path(pool_registry.__file__).parent / "lua")
 
 
@@ -108,7 +109,8 @@ def gpu_worker(
     engine = engines.get(spec.model.engine)
     work = work_store(settings)
     jobs = settings.jobs
-    flusher = Flusher(work, tick=jobs.flush_seconds, renew_every=jobs.renew_seconds)
+    # Each stream is read every `flush_seconds`, at a time of its own; what that brings leaves soon after.
+    flusher = Flusher(work, tick=jobs.flush_seconds / _FLUSHES, renew_every=jobs.renew_seconds)
     instance = Instance(
         spec,
         engine,
@@ -134,6 +136,7 @@ def gpu_worker(
             max_attempts=jobs.max_attempts,
             server_errors=settings.breaker.minimum,
             context_length=spec.model.context_length,
+            rest=jobs.flush_seconds,
         ),
         salt_key=_salt_key(settings),
         on_requeued=_in_background(hints.publish_run),
