@@ -53,11 +53,10 @@ def whole() -> Iterator[House]:
 
 @pytest.fixture
 def home(whole: House) -> House:
-    """The house, with its breaker closed and its instance in the ring."""
+    """The house, with nothing counted by its breaker and its instance in the ring."""
 
     def well() -> bool:
-        if breaker(whole)["state"] != "closed":
-            whole.ask("POST", "/admin/breakers/paced.0/reset", {})
+        whole.ask("POST", "/admin/breakers/paced.0/reset", {})
         return whole.redis().lrange("ph:ring:paced", 0, -1) == ["paced.0"] and whole.pool()[0]["in_flight"] == 0
 
     wait_until(well, what="the instance is let through", limit=60, every=0.1)
@@ -156,6 +155,18 @@ def test_operators_see_and_reset_breakers_on_the_command_line(home):
     assert home.text_of(home.ended(home.submit("well again")["id"])) == "well again"
     assert home.ask("POST", "/admin/breakers/nobody.0/reset", {}).status == 404
     assert 'posthouse_breakers{model="paced",state="closed"} 1.0' in home.ask("GET", "/metrics").body.decode()
+
+
+def test_an_engine_that_fails_different_requests_in_a_row_is_replaced(home):
+    def pid() -> str | None:
+        return home.redis().hget("ph:instance:paced.0", "pid")
+
+    before = pid()
+    for _ in range(3):
+        poison(home)
+        home.ask("POST", "/admin/breakers/paced.0/reset", {})
+    wait_until(lambda: pid() not in {before, "0", None}, what="another process serves", limit=60)
+    assert home.text_of(home.ended(home.submit("well again")["id"], limit=60)) == "well again"
 
 
 def test_out_of_memory_fails_that_request_and_not_the_next(home):
