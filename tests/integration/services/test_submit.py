@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,11 +17,14 @@ from app.jobs.store import SCRIPTS, Accepted, JobStore, QueueCaps, SubmitOutcome
 from app.jobs.voids import Owed
 from app.lua import Scripts
 from app.redis import jobs_client, pubsub_link
+from app.services.cached_answers import Answers
 from app.services.keys import DEV_KEY
 from app.services.models import Models
 from app.services.results import Results
 from app.services.submit import Order, Submit
 from app.settings import JobSettings, ModelSettings
+from cache.memory_store import MemoryEntryStore
+from tests.support import caches
 from tests.support.redis_process import RedisProcess
 from tests.support.waiting import wait_until
 
@@ -82,9 +86,13 @@ def desk(own_redis: RedisProcess) -> Iterator[Desk]:
     feed = Feed(functools.partial(pubsub_link, own_redis.url(), timeout=1), store.log)
     voids, hints = Owed("void", store.void), Hints()
     models = Models({"m": ModelSettings(engine="paced")}, store.stats, now=0)
-    submit = Submit(
-        store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=lambda _: None, limits=JobSettings()
+    answers = Answers(
+        caches.desk(MemoryEntryStore(monotonic=time.monotonic), time.time).cache, {"m": "r"}, lambda _: False
     )
+    submit = Submit(
+        store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=lambda _: None, answers=answers,
+        limits=JobSettings(),
+    )  # fmt: skip
     yield Desk(store, voids, hints, submit, Results(store, feed, voids), Scripts(client, SCRIPTS))
     feed.close()
 
