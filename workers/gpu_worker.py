@@ -195,7 +195,7 @@ class GpuWorker:
         left = self._flusher.runs
         for run in left:
             run.draining = True
-            if run.task is not None:
+            if run.task is not None and not run.closing:  # its answer is there and only has to be written
                 run.task.cancel()
         await _within(5.0, lambda: not self._flusher.runs)
         _log.info("drained", handed_back=len(left))

@@ -41,7 +41,10 @@ class Run:
         return self.claim.generation
 
     def lose(self) -> None:
-        """Stop the engine's stream: this worker may write nothing more for this generation."""
+        """Stop the engine's stream: this worker may write nothing more for this generation.
+
+        One that writes its verdict has no stream any more and looks at `lost` by itself.
+        """
         self.lost = True
-        if self.task is not None:
+        if self.task is not None and not self.closing:
             self.task.cancel()

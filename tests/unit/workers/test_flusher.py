@@ -102,6 +102,22 @@ def test_a_refused_append_stops_the_run() -> None:
     drive(test)
 
 
+def test_a_refusal_while_the_verdict_is_on_its_way_marks_the_run_and_interrupts_nothing() -> None:
+    async def test() -> None:
+        flusher = Flusher(Rounds(failures=1, reply=0), tick=0.01, renew_every=1000)
+        run = a_run()
+        flusher.add(run)
+        run.pending.append("x")
+        task = asyncio.create_task(flusher.run())
+        await until(lambda: run.batch)
+        run.task = asyncio.create_task(flusher.settle(run))
+        await run.task
+        task.cancel()
+        assert run.lost
+
+    drive(test)
+
+
 def test_settling_waits_for_what_is_on_its_way() -> None:
     async def test() -> None:
         flusher = Flusher(Rounds(failures=1), tick=0.01, renew_every=1000)
