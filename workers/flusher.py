@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -48,6 +48,7 @@ class Flusher:
         self._queued: list[tuple[Call, asyncio.Future[Any]]] = []
         self._urgent = asyncio.Event()
         self._renewed_at = 0.0
+        self._renewing = False  # one at a time: while Redis is away they would pile up
         self._away_since: float | None = None
 
     @property
@@ -150,19 +151,23 @@ class Flusher:
     def _renewal(self) -> list[tuple[Call, asyncio.Future[Any]]]:
         now = self._monotonic()
         alive = [run for run in self._runs.values() if not run.lost and run.task is not None and not run.task.done()]
-        if not alive or now - self._renewed_at < self._renew_every:
+        if not alive or self._renewing or now - self._renewed_at < self._renew_every:
             return []
         self._renewed_at = now
+        self._renewing = True
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(self._renewed)
+        asked = {run.id: run for run in alive}
+        future.add_done_callback(lambda reply: self._renewed(asked, reply))
         return [(self._work.renew_call([run.claim for run in alive]), future)]
 
-    def _renewed(self, reply: asyncio.Future[Any]) -> None:
+    def _renewed(self, asked: Mapping[str, Run], reply: asyncio.Future[Any]) -> None:
+        """What was said of an earlier run of a generation means nothing for one that has begun since."""
+        self._renewing = False
         if reply.cancelled() or reply.exception() is not None:
             return
         for generation in reply.result():
-            run = self._runs.get(generation)
-            if run is not None and not run.closing:
+            run = asked.get(generation)
+            if run is not None and self._runs.get(generation) is run and not run.closing:
                 _log.info("lease_lost", generation=generation, when="renew")
                 run.lose()
 

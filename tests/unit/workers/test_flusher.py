@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,5 +141,29 @@ def test_a_script_error_reaches_the_caller() -> None:
         with pytest.raises(redis.ResponseError):
             await flusher.call(("claim", ()))
         task.cancel()
+
+    drive(test)
+
+
+def test_a_lease_lost_by_an_earlier_run_of_a_generation_says_nothing_of_a_later_one() -> None:
+    class FirstFenceIsLost(Rounds):
+        async def send(self, calls: Sequence[Call]) -> list[Any]:
+            await super().send(calls)
+            return [["gen_1"] if call[1][2] == 1 else [] for call in calls]
+
+    async def test() -> None:
+        work = FirstFenceIsLost(failures=1)
+        flusher = Flusher(work, tick=0.01, renew_every=0)
+        earlier, later = a_run(), a_run()
+        later.claim = replace(later.claim, fence=2)
+        earlier.task = later.task = asyncio.create_task(asyncio.sleep(60))
+        flusher.add(earlier)
+        task = asyncio.create_task(flusher.run())
+        await until(lambda: work.sent)
+        flusher.add(later)
+        await until(lambda: work.sent[-1][0][1][2] == 2)
+        task.cancel()
+        assert (len(work.sent[1]), later.lost) == (1, False)
+        later.task.cancel()
 
     drive(test)
