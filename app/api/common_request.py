@@ -77,7 +77,7 @@ def check_params(
         if name not in known:
             raise InvalidRequest(f"model {model!r} cannot take the field {field!r}", param=field)
     if tools.lacks_parser(settings.engine, settings.options, params):
-        raise InvalidRequest(f"tools: model {model!r} is not set up to call tools as it likes", param="tools")
+        raise InvalidRequest(f"tools: model {model!r} is not set up to call tools", param="tools")
 
 
 def benchmark_params(request: CommonRequest, key: ApiKey) -> dict[str, Any]:

@@ -9,10 +9,7 @@ if TYPE_CHECKING:
 
 
 def lacks_parser(engine: str, options: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
-    """Whether vLLM would refuse: a model that may choose to call tools needs a parser for the form of its calls.
-
-    A call that is forced is made under a grammar and needs none.
-    """
-    if engine != "vllm" or not params.get("tools") or params.get("tool_choice", "auto") != "auto":
+    """Whether vLLM 0.32 would refuse: tools, forced ones too, need a parser for the form of the calls."""
+    if engine != "vllm" or not params.get("tools") or params.get("tool_choice") == "none":
         return False
     return not options.get("tool_call_parser") and "--tool-call-parser" not in options.get("extra_args", ())

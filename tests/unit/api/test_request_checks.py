@@ -14,6 +14,7 @@ from app.services.keys import DEV_KEY, ApiKey
 from app.services.models import Models
 from app.services.submit import Order
 from app.settings import ModelSettings
+from model_pool.engines.tools import lacks_parser
 
 MODELS = Models(
     {"m": ModelSettings(engine="paced", context_length=2048), "v": ModelSettings(engine="vllm")}, lambda _: {}, now=0
@@ -204,10 +205,13 @@ def test_tools_become_the_engines_in_either_spelling() -> None:
     assert chat(tools=[], tool_choice="none").params == {}
 
 
-def test_a_model_without_a_parser_may_be_made_to_call_but_not_left_to_choose() -> None:
-    with pytest.raises(InvalidRequest, match="'v' is not set up to call tools"):
-        chat(model="v", tools=[TOOL])
-    assert chat(model="v", tools=[TOOL], tool_choice="required").params["tool_choice"] == "required"
+def test_tools_need_a_model_that_is_set_up_for_them() -> None:
+    for choice in ("auto", "required", None):
+        with pytest.raises(InvalidRequest, match="'v' is not set up to call tools"):
+            chat(model="v", tools=[TOOL], tool_choice=choice)
+    assert chat(model="v", tools=[TOOL], tool_choice="none").params["tool_choice"] == "none"
+    assert not lacks_parser("vllm", {"tool_call_parser": "hermes"}, {"tools": [TOOL]})
+    assert not lacks_parser("vllm", {"extra_args": ["--tool-call-parser", "x"]}, {"tools": [TOOL]})
 
 
 def test_a_conversation_with_calls_and_answers_is_the_same_from_both_endpoints() -> None:
