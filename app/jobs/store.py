@@ -27,6 +27,7 @@ from app.jobs.generation import CanonicalRequest, NewGeneration, Result
 from app.jobs.job import JobView, NewJob, Status
 from app.jobs.records import generation_fields, job_fields, seconds_from, view_from
 from app.lua import ScriptBook, Scripts
+from app.redis import REDIS_AWAY
 from app.redis_errors import RETRY_AFTER, ConnectionNeverMade, translated
 
 SCRIPTS = ScriptBook(Path(__file__).parent / "lua")
@@ -164,7 +165,10 @@ class JobStore:
             raise NotReplicated(job.id)
         if reply[0] == "born":
             return list(reply)
-        placed = self._scripts.call("admit", job.id, policy)
+        try:
+            placed = self._scripts.call("admit", job.id, policy)
+        except (*REDIS_AWAY, redis.RedisError) as error:  # the record stands, even if this was never sent
+            raise SubmitOutcomeUnknown(job.id) from error
         if placed[0] == "gone":
             raise SubmitOutcomeUnknown(job.id)
         return list(placed) if reply[0] == "held" else [*reply[:4], *placed[3:]]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from app.errors import ContextLengthExceeded, QueueUnavailable
+from app.errors import ContextLengthExceeded, Unavailable
 from app.jobs.feed import Feed
 from app.jobs.generation import UNCOUNTED, CanonicalRequest, Dispatch, NewGeneration, new_generation_id
 from app.jobs.job import Idempotency, JobView, Kind, NewJob, Status, Webhook, new_job_id
@@ -253,7 +253,7 @@ class Submit:
             return Submitted(self._store.existing(accepted.job_id), replayed=True)
         if accepted.joined:
             place = accepted.position if accepted.position >= 0 else None
-            view = self._store.existing(accepted.job_id)
+            view = self._joined(accepted.job_id)
             return Submitted(view, replayed=False, cache="joined", position=place, eta_seconds=accepted.wait)
         if ready.found is not None:
             view = _as_answered(ready.job, accepted, ready.found)
@@ -263,13 +263,21 @@ class Submit:
         view = replace(_as_queued(ready.job, accepted), degraded=degraded)
         return Submitted(view, replayed=False, cache=cache, position=accepted.position, eta_seconds=accepted.wait)
 
+    def _joined(self, job_id: str) -> JobView:
+        """A job that shares a generation; one that cannot be shown to its caller is not kept either."""
+        try:
+            return self._store.existing(job_id)
+        except Unavailable:
+            self._voids.add(job_id)
+            raise
+
     def _hint(self, ready: _Prepared, accepted: Accepted) -> bool:
         """Tell workers that there is work; whether a fallback took it."""
         model, slot, other = ready.job.model, accepted.slot, None
         if slot is None and ready.generation.dispatch.fallbacks:
             try:
                 other = self._store.stand_in(ready.generation.id)
-            except QueueUnavailable:
+            except Unavailable:
                 _log.info("stand_in_unknown")  # it is in line; the reaper looks for a fallback as soon as Redis is back
         model, slot = other or (model, slot)
         self._hints.publish_run(model, ready.generation.id, slot)
