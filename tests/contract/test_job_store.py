@@ -239,6 +239,16 @@ def test_a_voided_submit_never_runs_whether_it_came_before_or_after(books: Books
     assert claim(books) == []
 
 
+def test_what_came_while_redis_was_away_is_logged_however_much_it_is(books: Books) -> None:
+    books.store.submit(*letter())
+    held = claim(books)
+    late = [events.delta("x")] * 9_000
+    assert books.scripts.call("append", held[0], held[1], 3, "", *late) == 1
+    end = events.end("completed", finish="stop")
+    assert books.scripts.call("commit", held[0], held[1], 9_003, "completed", "{}", "", "", 5, 7, 0, *late, end) == 1
+    assert books.store.next_sequence(held[0]) == 18_004
+
+
 def test_every_key_that_a_job_leaves_expires(books: Books) -> None:
     books.store.submit(*letter(idempotency=Idempotency("k", "b"), webhook=Webhook("https://x.example/")))
     held = claim(books)

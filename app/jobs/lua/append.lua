@@ -12,7 +12,7 @@ if ARGV[4] ~= '' then redis.call('HSET', gen_key(ARGV[1]), 'prompt_ids', ARGV[4]
 for at = 5, #ARGV do -- nobody can continue reasoning: where a parser stood in it is known to its engine alone
   if ARGV[at] == '{"k":"r_item"}' then redis.call('HSET', gen_key(ARGV[1]), 'continuable', '0') end
 end
-append_events(ARGV[1], tonumber(ARGV[3]), { unpack(ARGV, 5) })
+append_events(ARGV[1], tonumber(ARGV[3]), arguments_from(5))
 if held[4] == '1' then
   redis.call('HSET', gen_key(ARGV[1]), 'probe', '')
   tell_breaker(ARGV[1], read_generation(ARGV[1]), true, now_ms())

@@ -17,7 +17,7 @@ local now = now_ms()
 -- Too long a run and no memory are the instance's faults; what the engine refused is the client's mistake.
 local FAULTS = { timeout = true, engine_out_of_memory = true }
 if ARGV[4] ~= 'failed' or FAULTS[ARGV[6]] then tell_breaker(ARGV[1], g, ARGV[4] ~= 'failed', now) end
-end_generation(ARGV[1], g, ARGV[4], { unpack(ARGV, 11) },
+end_generation(ARGV[1], g, ARGV[4], arguments_from(11),
   { 'result', ARGV[5], 'error_code', ARGV[6], 'error_message', ARGV[7], 'committed', ARGV[2] }, now, ARGV[10] == '1')
 if ARGV[4] ~= 'failed' then measure_run(g, now) end
 if ARGV[4] == 'failed' and FAULTS[ARGV[6]] then bury(ARGV[1], now) end

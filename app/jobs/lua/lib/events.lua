@@ -2,6 +2,13 @@
 -- The event log of a generation: one stream entry per wire event, id `<sequence + 1>-0`, one field `e` with neutral
 -- JSON. What is appended is published in the same step, so a live reader needs no second read.
 
+-- The arguments from number `first` on. `unpack` would refuse more than some 8,000, which a minute without Redis brings.
+local function arguments_from(first)
+  local found = {}
+  for at = first, #ARGV do found[#found + 1] = ARGV[at] end
+  return found
+end
+
 -- Append JSON texts from sequence number `first` on; returns the next free number.
 local function append_events(gen_id, first, events)
   if #events == 0 then return first end
