@@ -249,6 +249,23 @@ def test_what_came_while_redis_was_away_is_logged_however_much_it_is(books: Book
     assert books.store.next_sequence(held[0]) == 18_004
 
 
+def test_work_that_aged_out_in_line_is_counted_no_more(books: Books) -> None:
+    gone = [letter() for _ in range(3)]
+    for job, generation in gone:
+        books.store.submit(job, generation)
+        books.client.delete(f"ph:gen:{generation.id}", f"ph:job:{job.id}")
+    assert claim(books) == []
+    left = ("ph:line:m", "ph:line:m:tenants", "ph:line:m:tiers", "ph:line:m:since")
+    assert not books.client.exists(*left)
+
+
+def test_a_job_that_has_ended_waits_for_no_deadline(books: Books) -> None:
+    books.store.submit(*letter())
+    books.store.submit(*letter())
+    commit(books, claim(books))
+    assert books.client.zcard("ph:deadlines") == 1
+
+
 def test_every_key_that_a_job_leaves_expires(books: Books) -> None:
     books.store.submit(*letter(idempotency=Idempotency("k", "b"), webhook=Webhook("https://x.example/")))
     held = claim(books)

@@ -46,7 +46,7 @@ for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, 31)) do
   local gen_id = member:sub(18)
   local g = read_generation(gen_id)
   if not g then
-    redis.call('ZREM', line_key(model), member)
+    drop_from_line(model, member)
   elseif not may_run(g) then
     passed_over = true
   elseif tonumber(g.deadline_at) > now then

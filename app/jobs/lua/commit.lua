@@ -6,7 +6,7 @@
 -- ARGV[5] result (JSON) or ''   ARGV[6] error code or ''   ARGV[7] error message or ''
 -- ARGV[8] input tokens   ARGV[9] output tokens   ARGV[10] 1: may be joined for some seconds more
 -- ARGV[11 ..] events (JSON), the last one is the end
--- Keys: ph:gen:<id>*, ph:running, ph:outbox, ph:stats:<model>, ph:dead, ph:join:<digest>, channel ph:live:<id>,
+-- Keys: ph:gen:<id>*, ph:running, ph:deadlines, ph:outbox, ph:stats:<model>, ph:dead, ph:join:<digest>, channel ph:live:<id>,
 --       ph:breaker:<instance>, ph:rate:<model>
 -- Returns 1, or 2 when a webhook is to be sent (1 also when this very fence has committed before: its reply was lost),
 -- or 0 when the lease is lost

@@ -12,10 +12,18 @@ local function close_joining(gen_id, g, good)
   if good then redis.call('PEXPIRE', join_key(g.join), JOINABLE_MS) else redis.call('DEL', join_key(g.join)) end
 end
 
+-- Nothing is left to be done at the deadlines of its jobs; those of many go when they are due.
+local MOST_AT_ONCE = 100
+local function forget_deadlines(gen_id, g)
+  if tonumber(g.jobs) > MOST_AT_ONCE then return end
+  for _, job_id in ipairs(redis.call('SMEMBERS', gen_jobs_key(gen_id))) do redis.call('ZREM', 'ph:deadlines', job_id) end
+end
+
 -- End a generation. `events` (JSON texts) are appended after what is already logged.
 -- fields: extra hash fields as a flat list. good: the answer may be given to others for some seconds more.
 local function end_generation(gen_id, g, status, events, fields, now, good)
   close_joining(gen_id, g, good)
+  forget_deadlines(gen_id, g)
   append_events(gen_id, tonumber(g.seq), events)
   if g.owner ~= '' then
     redis.call('ZREM', 'ph:running', gen_id)

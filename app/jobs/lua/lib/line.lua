@@ -62,6 +62,19 @@ local function join_line(model, gen_id, tenant, tier, cost, now)
   return member
 end
 
+-- Nobody waits: whatever is still counted belongs to work whose record is gone.
+local function forget_counts(model)
+  redis.call('DEL', line_part(model, 'tenants'), line_part(model, 'tiers'), line_part(model, 'since'))
+  redis.call('HDEL', line_part(model, 'clock'), 'cost')
+end
+
+-- What stood here has run out of retention (nobody worked or reaped for so long), and whose it was is gone with it.
+local function drop_from_line(model, member)
+  redis.call('ZREM', line_key(model), member)
+  redis.call('ZREM', line_part(model, 'since'), member:sub(18))
+  if redis.call('EXISTS', line_key(model)) == 0 then forget_counts(model) end
+end
+
 -- Returns 1 when the member stood in line.
 local function leave_line(model, member, tenant)
   local gone = redis.call('ZREM', line_key(model), member)
@@ -73,7 +86,7 @@ local function leave_line(model, member, tenant)
   if redis.call('EXISTS', line_key(model)) == 1 then
     count_cost(model, gen_id, -1)
   else
-    redis.call('HDEL', line_part(model, 'clock'), 'cost')
+    forget_counts(model)
   end
   return gone
 end
