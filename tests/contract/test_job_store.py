@@ -239,6 +239,15 @@ def test_a_voided_submit_never_runs_whether_it_came_before_or_after(books: Books
     assert claim(books) == []
 
 
+def test_a_void_keeps_what_a_repetition_has_been_given(books: Books) -> None:
+    key = Idempotency("k", "body")
+    lost = books.store.submit(*letter(idempotency=key))
+    assert books.store.submit(*letter(idempotency=key)).replayed
+    books.store.void(lost.job_id)
+    assert books.store.existing(lost.job_id).status is Status.QUEUED
+    assert claim(books)[0] == lost.generation
+
+
 def test_what_came_while_redis_was_away_is_logged_however_much_it_is(books: Books) -> None:
     books.store.submit(*letter())
     held = claim(books)

@@ -11,7 +11,12 @@ local function settled_already(f, not_after, now)
   if not kept then return nil end
   local job_id, body = kept:match('^([^|]+)|(.*)$')
   if body ~= f.idem_body then return { 'conflict', now } end
-  if redis.call('EXISTS', job_key(job_id)) == 0 then return { 'expired', now } end
+  local job = redis.call('HMGET', job_key(job_id), 'gen')
+  if not job[1] then return { 'expired', now } end
+  -- Its record has not reached a replica (yet), so nobody may be promised it.
+  local held = redis.call('HMGET', gen_key(job[1]), 'held', 'status')
+  if held[1] == '1' and held[2] == 'queued' then return { 'late', now } end
+  redis.call('HSET', job_key(job_id), 'replayed', '1') -- from now on somebody has been promised it, see void.lua
   return { 'replayed', now, job_id }
 end
 
