@@ -13,7 +13,7 @@ from tests.support.events import chat_text, counting, numbers, text
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
-SLOW = "{{tokens=400 tpot=20}}"
+SLOW = "{{tokens=400 tpot=50}}"
 
 
 def test_a_background_answer_is_polled(stack, client):
@@ -33,6 +33,8 @@ def test_a_background_answer_is_polled(stack, client):
 
 def test_a_job_is_queued_with_its_rank_until_a_place_is_free(stack, client):
     fillers = [client.responses.create(model="paced", input=SLOW, background=True) for _ in range(24)]
+    for job in fillers:
+        stack.reaches(job.id, "in_progress", limit=60)
     waiting = [client.responses.create(model="paced", input=f"waiting {n}", background=True) for n in range(2)]
     try:
         seen = [stack.job(job.id) for job in waiting]

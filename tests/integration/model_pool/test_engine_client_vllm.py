@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
+from app.tokens.tokenizer import ModelCounter
 from model_pool import errors
 from model_pool.client import Chunk, Continuation, EngineClient, EngineRequest
 from model_pool.engines.vllm import Vllm
 from model_pool.spec import InstanceSpec, ModelSpec
+from workers.logprobs import clean
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PROMPTS = ["Write a short story about a horse.", "List ten fruits with numbers.", "数到十"]
 
 
@@ -34,7 +37,9 @@ def model() -> Path:
 @pytest.fixture(scope="module")
 def vllm(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InstanceSpec]:
     folder = tmp_path_factory.mktemp("vllm")
-    spec = InstanceSpec(ModelSpec("demo", "vllm", str(model), context_length=1024, max_concurrency=4), 0, "cpu", folder)
+    options = {"tool_call_parser": "hermes"}
+    served = ModelSpec("demo", "vllm", str(model), context_length=1024, max_concurrency=4, options=options)
+    spec = InstanceSpec(served, 0, "cpu", folder)
     engine = Vllm()
     environment = {**os.environ, **engine.environment(spec)}
     with (folder / "log").open("wb") as log:
@@ -167,3 +172,29 @@ def test_leaving_a_stream_stops_the_engine(vllm):
 def test_counts_are_not_expected_of_vllm(vllm):
     assert run(vllm, lambda client: client.stats()) is None
     assert run(vllm, lambda client: client.models()) == ("demo",)
+
+
+@pytest.mark.parametrize("prompt", [*PROMPTS, "<|im_end|> žluť\n\n  驿站 "])
+def test_the_prompt_is_counted_as_it_will_be_read(vllm, model, prompt):
+    """By the server without running it, and by the API's own counter."""
+    asked = run(vllm, lambda client: client.count(request(prompt)))
+    chunks = run(vllm, lambda client: collect(client, request(prompt, max_tokens=1)))
+    counter = ModelCounter.from_folder(model)
+    assert asked == len(chunks[0].prompt_token_ids) == counter.count(request(prompt).messages, {})
+
+
+def test_log_probabilities_are_read(vllm):
+    chunks = run(vllm, lambda client: collect(client, request(PROMPTS[0], logprobs=True, top_logprobs=2)))
+    entries = clean(entry for chunk in chunks for entry in chunk.logprobs)
+    assert len(entries) == len(ids_of(chunks))
+    assert all(len(entry["top_logprobs"]) == 2 and entry["logprob"] <= 0 for entry in entries)
+
+
+def test_a_call_that_is_forced_comes_in_pieces(vllm):
+    tool = {"type": "function", "function": {"name": "ride", "parameters": SCHEMA}}
+    choice = {"type": "function", "function": {"name": "ride"}}
+    chunks = run(vllm, lambda client: collect(client, request("Ride to Brno.", tools=[tool], tool_choice=choice)))
+    pieces = [piece for chunk in chunks for piece in chunk.tool_calls]
+    assert pieces[0]["function"]["name"] == "ride"
+    assert {piece["index"] for piece in pieces} == {0}
+    assert "".join(piece["function"].get("arguments") or "" for piece in pieces)  # a small model knows no better
