@@ -49,14 +49,20 @@ def _one(subject: Subject, models: Path, console: Console) -> Measured | str:
     return row
 
 
+def _machine() -> str:
+    """What the numbers depend on, and how busy it is with other things: a load of 0 is a machine of one's own."""
+    cores = f"{len(os.sched_getaffinity(0))} cores ({platform.machine()}) without a GPU"
+    return f"{cores}, Python {platform.python_version()}, load average {os.getloadavg()[0]:.1f} beforehand"
+
+
 def main() -> None:
     """Measure, print, and rewrite the page if one is named."""
     options = _arguments()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_WARNING))
     console = Console(stderr=True)
     chosen = [subject for subject in SUBJECTS if not options.only or subject.engine in options.only]
+    machine = _machine()
     rows = _all(chosen, options.models.expanduser(), console)
-    machine = f"{len(os.sched_getaffinity(0))} cores ({platform.machine()}), no GPU, Python {platform.python_version()}"
     with tempfile.TemporaryDirectory() as folder:
         content = page.tables(rows, Path(folder), machine)
     print(content)  # noqa: T201 -- the command's output
