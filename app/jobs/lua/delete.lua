@@ -5,6 +5,7 @@
 -- ARGV[1] job_id
 -- Keys: ph:job:<id>, ph:gen:<id>*, ph:tenant:<tenant>:jobs, ph:deadlines, ph:line:<model>*, ph:running, ph:outbox
 -- Returns 1, or 0 when there is no such job
+although_full()
 local j = redis.call('HMGET', job_key(ARGV[1]), 'gen', 'tenant')
 if not j[1] then return 0 end
 redis.call('HSET', job_key(ARGV[1]), 'webhook_url', '')

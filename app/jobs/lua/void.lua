@@ -8,6 +8,7 @@
 -- Returns 'voided' | 'absent' | 'kept'
 local idem = redis.call('HMGET', job_key(ARGV[1]), 'tenant', 'idem', 'replayed')
 if idem[3] == '1' then return 'kept' end
+although_full()
 redis.call('SET', 'ph:void:' .. ARGV[1], '1', 'PX', ARGV[2])
 redis.call('HSET', job_key(ARGV[1]), 'webhook_url', '')
 local outcome = leave_generation(ARGV[1], 'cancelled', 'voided', 'the submit was answered with an error', now_ms())

@@ -10,6 +10,7 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 
 from app.errors import QueueUnavailable, StorageFull
+from app.jobs.job import Status
 from app.jobs.store import SCRIPTS, JobStore, QueueCaps
 from app.lua import AsyncScripts, Scripts
 from app.redis import async_jobs_client, jobs_client
@@ -52,6 +53,18 @@ def test_a_submit_is_refused_with_its_own_code_and_leaves_nothing(full: RedisPro
     assert sorted(full.client().keys("*")) == before
     full.client().config_set("maxmemory", 0)
     assert store.submit(*letter()).position == 1
+
+
+def test_jobs_can_be_cancelled_voided_and_deleted_all_the_same(full: RedisProcess) -> None:
+    client = jobs_client(full.url(4), timeout=1)
+    store = JobStore(client, caps=QueueCaps(9, 9), idempotency_seconds=60, submit_timeout=1)
+    cancelled, voided, deleted = (store.submit(*letter(model="f")).job_id for _ in range(3))
+    fill(full)
+    assert store.cancel(cancelled)
+    store.void(voided)
+    assert store.delete(deleted)
+    kept = [store.view(job_id) for job_id in (cancelled, voided, deleted)]
+    assert [view and view.status for view in kept] == [Status.CANCELLED, None, None]
 
 
 def test_a_worker_sees_that_there_is_no_room_and_loses_nothing_by_trying_again(full: RedisProcess) -> None:

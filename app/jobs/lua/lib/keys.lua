@@ -21,5 +21,9 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- A full Redis refuses commands that may need memory until the script has written something. What ends work or forgets it
+-- is not refused: it begins with a write that needs none.
+local function although_full() redis.call('ZREM', 'ph:deadlines', '') end
+
 -- Lua prints large numbers in scientific notation; records want plain integers.
 local function int(n) return string.format('%.0f', n) end
