@@ -210,8 +210,9 @@ class GpuWorker:
             self.state_changed()
 
     async def _wait_for_runs(self, grace: float, hurry: asyncio.Event) -> None:
+        """Claims that were sent before the drain began may still be granted, so they are waited for as well."""
         end = time.monotonic() + grace
-        while self._flusher.runs and time.monotonic() < end:
+        while self.inference.busy and time.monotonic() < end:
             with suppress(TimeoutError):
                 await asyncio.wait_for(hurry.wait(), 0.05)
                 return

@@ -130,6 +130,11 @@ class Inference:
         self._salt = lru_cache(maxsize=1024)(self._salt_of)
         self.counts = Counts()
 
+    @property
+    def busy(self) -> bool:
+        """Whether any hint is under way: one that runs, or one whose claim may still be granted."""
+        return bool(self._under_way)
+
     async def run_hint(self, task_id: str) -> Report:
         """Run the first generation in line. The report has ids, numbers and codes only: it is shown in Flower.
 
