@@ -21,7 +21,12 @@ from app.redis import BatchLink
 
 _INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
 
-_INNER: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
+# MISCONF: the disk takes no more writes. Like memory that is full, it may have room again.
+_INNER: dict[str, type[ResponseError]] = {
+    "OOM": OutOfMemoryError,
+    "MISCONF": OutOfMemoryError,
+    "READONLY": ReadOnlyError,
+}
 
 Call = tuple[str, Sequence[Any]]
 
@@ -68,7 +73,7 @@ def unwrapped(error: ResponseError) -> ResponseError:
     Redis 7 passes it on as it is; 6.2 wraps it into `ERR Error running script …: -OOM …`.
     """
     for code, kind in _INNER.items():
-        if f"-{code} " in str(error):
+        if f"-{code} " in str(error) or str(error).startswith(f"{code} "):
             return kind(str(error))
     return error
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis.exceptions import OutOfMemoryError
+from redis.exceptions import OutOfMemoryError, ResponseError
 
 from app.errors import QueueUnavailable, StorageFull
 from app.jobs.job import Status
 from app.jobs.store import SCRIPTS, JobStore, QueueCaps
-from app.lua import AsyncScripts, Scripts
+from app.lua import AsyncScripts, Scripts, unwrapped
 from app.redis import async_jobs_client, jobs_client
 from app.services.storage import Storage
 from tests.support.letters import letter
@@ -110,3 +110,14 @@ def test_a_policy_that_may_drop_jobs_is_noticed_once_the_last_look_is_old(full: 
     finally:
         full.client().config_set("maxmemory-policy", "noeviction")
     storage.check()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "MISCONF Errors writing to the AOF file: No space left on device",
+        "ERR Error running script (call to f_0): @user_script:9: -MISCONF Errors writing to the AOF file",
+    ],
+)
+def test_a_full_disk_counts_as_no_room_as_either_redis_tells_it(said: str) -> None:
+    assert isinstance(unwrapped(ResponseError(said)), OutOfMemoryError)
