@@ -18,12 +18,14 @@ def map_body(_context: schemathesis.HookContext, body: Any) -> Any:
     said = {name: SAID[name] for name in body.keys() & SAID if _has_form(body[name])}
     model = body.get("model")
     named = {"model": MODEL} if isinstance(model, str) and 0 < len(model) < 200 else {}
-    return {**body, **said, **named, **_enough_time(body.get("deadline_seconds"))}
+    return {**body, **said, **named, **_in_time(body)}
 
 
-def _enough_time(asked: Any) -> dict[str, Any]:
-    """A waiting call whose deadline is a moment ends as 504, and should."""
-    return {"deadline_seconds": 60} if type(asked) in {int, float} and 0 < asked < 60 else {}
+def _in_time(body: dict[str, Any]) -> dict[str, Any]:
+    """A waiting call whose deadline is a moment ends as 504, and an answer without an end takes long, as they should."""
+    asked = body.get("deadline_seconds")
+    later = {"deadline_seconds": 60} if type(asked) in {int, float} and 0 < asked < 60 else {}
+    return {**later, **({"ignore_eos": False} if body.get("ignore_eos") is True else {})}
 
 
 def _has_form(said: Any) -> bool:
