@@ -50,5 +50,5 @@ def client(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def books(client: Any) -> Books:
-    store = JobStore(client, caps=QueueCaps(20, 10), idempotency_seconds=60, submit_timeout=1)
+    store = JobStore(client, caps=QueueCaps(20, 10), idempotency_seconds=60, submit_timeout=10)
     return Books(client, store, Scripts(client, SCRIPTS))

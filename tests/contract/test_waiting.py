@@ -177,7 +177,7 @@ def pairs(flat: list[str]) -> dict[str, str]:
 
 @pytest.fixture
 def wide(books: Books) -> JobStore:
-    return JobStore(books.client, caps=QueueCaps(1000, 1000), idempotency_seconds=60, submit_timeout=1)
+    return JobStore(books.client, caps=QueueCaps(1000, 1000), idempotency_seconds=60, submit_timeout=10)
 
 
 def start_order(books: Books, count: int, *, between: Callable[[], object]) -> list[str]:
