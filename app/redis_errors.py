@@ -12,6 +12,7 @@ from app.redis import REDIS_AWAY
 
 RETRY_AFTER = 2.0
 _RETRY_AFTER_FULL = 30.0
+_NOT_NOW = ("BUSY ", "NOREPLICAS ")  # a script runs too long, or too few replicas are there to write
 
 
 class ConnectionNeverMade(QueueUnavailable):
@@ -34,4 +35,6 @@ def translated() -> Iterator[None]:
     except ResponseError as error:
         if str(error).startswith("MISCONF"):
             raise StorageFull("the queue's storage cannot be written", retry_after=_RETRY_AFTER_FULL) from None
+        if str(error).startswith(_NOT_NOW):
+            raise QueueUnavailable("the queue takes no commands just now", retry_after=RETRY_AFTER) from None
         raise

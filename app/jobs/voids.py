@@ -75,9 +75,17 @@ class Owed:
             except (QueueUnavailable, StorageFull):
                 self._failed_at = time.monotonic()
                 raise
-            if self._jobs and self._jobs[0] == job_id:
-                self._jobs.popleft()
+            except Exception:  # noqa: BLE001 -- whatever it was, it is in the log
+                # It would fail for ever, and with it everything that has to wait for this debt.
+                _log.exception("debt_unpayable", what=self._what, job=job_id)
+                self._drop(job_id)
+                continue
+            self._drop(job_id)
             _log.info("debt_paid", what=self._what, job=job_id)
+
+    def _drop(self, job_id: str) -> None:
+        if self._jobs and self._jobs[0] == job_id:
+            self._jobs.popleft()
 
     def _work_off(self) -> None:
         while not self._all_paid():

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from app.errors import QueueUnavailable
+from app.errors import Unavailable
 from app.jobs.job import JobView, Kind
 from app.jobs.store import JobStore
 from app.jobs.voids import Owed
@@ -57,7 +57,7 @@ class Cancel:
         _log.info("caller_hung_up", job=job.id)
         try:
             self._store.cancel(job.id, code=HUNG_UP, message=HUNG_UP_MESSAGE)
-        except QueueUnavailable:
+        except Unavailable:
             self._owed.add(job.id)
 
 

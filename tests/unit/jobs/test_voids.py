@@ -95,3 +95,18 @@ def test_the_list_is_bounded(away: Away) -> None:
     away.back.set()
     wait_until(lambda: not len(owed), what="everything is paid")
     assert set("cde") <= set(away.paid)
+
+
+def test_a_debt_that_can_never_be_paid_holds_up_nobody() -> None:
+    paid: list[str] = []
+
+    def act(job: str) -> None:
+        if job == "broken":
+            raise ValueError(job)
+        paid.append(job)
+
+    owed = Owed("void", act)
+    for job in ("broken", "good"):
+        owed.add(job)
+    owed.settle()
+    assert (paid, len(owed)) == (["good"], 0)
