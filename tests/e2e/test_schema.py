@@ -22,7 +22,8 @@ def schemathesis(stack: Stack, folder: Path, *options: str) -> str:
     command = [
         str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(CONFIG), "run",
         f"{stack.url}/openapi.json", "--header", f"Authorization: Bearer {KEY}", "--checks", "all",
-        "--continue-on-failure", "--request-timeout", "120", "--max-response-time", "100", "--suppress-health-check", "all", *options,
+        "--continue-on-failure", "--request-timeout", "120", "--max-response-time", "100",
+        "--suppress-health-check", "all", *options,
     ]  # fmt: skip
     env = environment(SCHEMATHESIS_HOOKS="tests.support.schema_hooks", PYTHONPATH=str(ROOT))
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder, timeout=1500, check=False)

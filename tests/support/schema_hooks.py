@@ -22,7 +22,7 @@ def map_body(_context: schemathesis.HookContext, body: Any) -> Any:
 
 
 def _in_time(body: dict[str, Any]) -> dict[str, Any]:
-    """A waiting call whose deadline is a moment ends as 504, and an answer without an end takes long, as they should."""
+    """A deadline of a moment ends a waiting call as 504, and an answer without an end takes long, as they should."""
     asked = body.get("deadline_seconds")
     later = {"deadline_seconds": 60} if type(asked) in {int, float} and 0 < asked < 60 else {}
     return {**later, **({"ignore_eos": False} if body.get("ignore_eos") is True else {})}
