@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from app.errors import QueueUnavailable, StorageFull
-from app.jobs.job import Status
+from app.jobs.job import Idempotency, Status
 from app.jobs.store import SCRIPTS, JobStore, QueueCaps
 from app.lua import AsyncScripts, Scripts, unwrapped
 from app.redis import async_jobs_client, jobs_client
@@ -55,11 +55,14 @@ def test_a_submit_is_refused_with_its_own_code_and_leaves_nothing(full: RedisPro
     assert store.submit(*letter()).position == 1
 
 
-def test_jobs_can_be_cancelled_voided_and_deleted_all_the_same(full: RedisProcess) -> None:
+def test_jobs_can_be_asked_for_again_cancelled_voided_and_deleted_all_the_same(full: RedisProcess) -> None:
     client = jobs_client(full.url(4), timeout=1)
     store = JobStore(client, caps=QueueCaps(9, 9), idempotency_seconds=60, submit_timeout=1)
+    key = Idempotency("k", "body")
+    first = store.submit(*letter(model="f", idempotency=key)).job_id
     cancelled, voided, deleted = (store.submit(*letter(model="f")).job_id for _ in range(3))
     fill(full)
+    assert store.submit(*letter(model="f", idempotency=key)).job_id == first
     assert store.cancel(cancelled)
     store.void(voided)
     assert store.delete(deleted)

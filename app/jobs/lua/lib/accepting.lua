@@ -16,6 +16,7 @@ local function settled_already(f, not_after, now)
   -- Its record has not reached a replica (yet), so nobody may be promised it.
   local held = redis.call('HMGET', gen_key(job[1]), 'held', 'status')
   if held[1] == '1' and held[2] == 'queued' then return { 'late', now } end
+  although_full()
   redis.call('HSET', job_key(job_id), 'replayed', '1') -- from now on somebody has been promised it, see void.lua
   return { 'replayed', now, job_id }
 end
