@@ -56,6 +56,8 @@ class Flusher:
         return list(self._runs.values())
 
     def add(self, run: Run) -> None:
+        if not self._runs:
+            self._urgent.set()  # without runs nothing is waited for but calls
         self._runs[run.id] = run
 
     def remove(self, run: Run) -> None:
@@ -92,7 +94,7 @@ class Flusher:
 
     async def _wait(self) -> None:
         try:
-            async with asyncio.timeout(self._tick):
+            async with asyncio.timeout(self._tick if self._runs or self._queued else None):
                 await self._urgent.wait()
         except TimeoutError:
             return

@@ -167,3 +167,19 @@ def test_a_lease_lost_by_an_earlier_run_of_a_generation_says_nothing_of_a_later_
         later.task.cancel()
 
     drive(test)
+
+
+def test_an_idle_flusher_wakes_for_a_run_whose_lease_must_be_renewed() -> None:
+    async def test() -> None:
+        work = Rounds()
+        flusher = Flusher(work, tick=0.01, renew_every=0)
+        task = asyncio.create_task(flusher.run())
+        await asyncio.sleep(0)  # it waits for something to do
+        run = a_run()
+        run.task = asyncio.create_task(asyncio.sleep(60))
+        flusher.add(run)
+        await until(lambda: sum(name == "renew" for round_ in work.sent for name, _ in round_) > 1)
+        run.task.cancel()
+        task.cancel()
+
+    drive(test)
