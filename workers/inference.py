@@ -219,13 +219,12 @@ class Inference:
                 await asyncio.sleep(_RETRY_SECONDS)  # the time limit of the run bounds this
 
     async def _stream(self, run: Run, attempt: Attempt) -> None:
+        if attempt.uncounted:
+            await self._hold_against_context(run, attempt)
         if attempt.left <= 0:
             attempt.exhausted()
             return
-        request = attempt.request(self._model, self._fields, self._salt(run.claim.tenant))
-        if attempt.uncounted:
-            await self._hold_against_context(run, attempt, request)
-            request = attempt.request(self._model, self._fields, self._salt(run.claim.tenant))
+        request = self._request(run, attempt)
         self.counts.started += 1
         limits = self._limits
         stream = self._horse.client.stream(
@@ -252,9 +251,12 @@ class Inference:
                 if attempt.stopped:
                     return
 
-    async def _hold_against_context(self, run: Run, attempt: Attempt, request: EngineRequest) -> None:
+    def _request(self, run: Run, attempt: Attempt) -> EngineRequest:
+        return attempt.request(self._model, self._fields, self._salt(run.claim.tenant))
+
+    async def _hold_against_context(self, run: Run, attempt: Attempt) -> None:
         """Count the prompt where the API could not, before it takes a place of the instance."""
-        prompt = len(run.claim.prompt_token_ids) or await self._horse.client.count(request)
+        prompt = len(run.claim.prompt_token_ids) or await self._horse.client.count(self._request(run, attempt))
         if prompt is not None:
             attempt.fit(prompt, self._limits.context_length)
 
