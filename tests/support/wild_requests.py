@@ -43,12 +43,17 @@ messages = st.one_of(st.lists(_MESSAGE, max_size=4), anything)
 """A list of messages, or something that should have been one."""
 
 
+_NULLS = st.none()  # means the same as leaving the field out
+_GOOD = st.just([{"role": "user", "content": "hi"}])
+
+
 def bodies(request: type[ChatRequest | ResponsesRequest], model: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Bodies with some of the request's fields, each as likely right as wrong, and now and then a foreign one."""
-    said = {"messages" if request is ChatRequest else "input": messages}
-    fields: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(set(request.model_fields) - {"model", *said}, anything)
-    known = st.fixed_dictionaries({"model": st.just(model), **said}, optional=fields)
-    return st.one_of(known, st.builds(lambda body, more: {**body, **more}, known, _foreign))
+    """Bodies with a few of the request's fields, right ones and wrong ones, and now and then a foreign field."""
+    said = {"messages" if request is ChatRequest else "input": st.one_of(_GOOD, messages)}
+    names = sorted(set(request.model_fields) - {"model", *said})
+    fields = st.dictionaries(st.sampled_from(names), st.one_of(_NULLS, anything), max_size=3)
+    known = st.fixed_dictionaries({"model": st.just(model), **said})
+    return st.builds(lambda body, some, more: {**body, **some, **more}, known, fields, st.one_of(st.just({}), _foreign))
 
 
 _foreign = st.dictionaries(st.one_of(st.sampled_from(_NAMES), _TEXTS), anything, max_size=2)
