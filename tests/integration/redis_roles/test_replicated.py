@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import Iterator
 
 import pytest
+import redis
 
 from app.jobs.job import Idempotency
-from app.jobs.store import SCRIPTS, JobStore, NotReplicated, QueueCaps
+from app.jobs.store import SCRIPTS, JobStore, NotReplicated, QueueCaps, SubmitOutcomeUnknown
 from app.lua import AsyncScripts, Scripts
 from app.redis import async_jobs_client, jobs_client
 from tests.support.letters import letter
@@ -70,6 +71,21 @@ def test_without_a_replica_in_time_nothing_runs_and_voiding_leaves_nothing(
     assert master.client().keys("ph:idem:*") == []
     assert store_of(master).view(job.id) is None
     assert claim(master, "b", "t3") == []
+
+
+def test_a_record_whose_step_into_the_line_was_never_sent_is_one_to_void(
+    pair: tuple[RedisProcess, RedisProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(pair[0])
+    job, generation = letter(model="e")
+
+    def refuse(*_: object) -> None:
+        raise redis.ConnectionError from ConnectionRefusedError()
+
+    monkeypatch.setattr(store._scripts, "call", refuse)
+    with pytest.raises(SubmitOutcomeUnknown) as caught:
+        store.submit(job, generation)
+    assert caught.value.job_id == job.id
 
 
 def test_a_joined_job_waits_for_the_replica_too(pair: tuple[RedisProcess, RedisProcess]) -> None:
