@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import pytest
 
@@ -118,6 +119,24 @@ def test_a_lost_submit_is_voided_without_being_asked_anything(desk: Desk) -> Non
     wait_until(lambda: not len(desk.voids), what="it is voided")
     assert desk.claimed() == []
     assert desk.store.view(desk.store.lost) is None
+
+
+def test_a_joined_job_that_cannot_be_shown_is_voided(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = replace(ORDER, params={"temperature": 0})
+    first = desk.submit.submit(order)
+    seen: list[str] = []
+
+    def blind(job_id: str) -> NoReturn:
+        seen.append(job_id)
+        raise QueueUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.store, "existing", blind)
+        with pytest.raises(QueueUnavailable):
+            desk.submit.submit(order)
+    wait_until(lambda: not len(desk.voids), what="it is voided")
+    assert desk.store.view(seen[0]) is None
+    assert desk.claimed() == [first.view.generation]
 
 
 def test_a_submit_that_fails_leaves_no_tail_open(desk: Desk) -> None:
