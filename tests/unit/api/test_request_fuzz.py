@@ -24,7 +24,7 @@ from tests.support.wild_requests import anything, bodies
 
 MODELS = Models({"m": ModelSettings(engine="vllm", context_length=2048)}, lambda _: {}, now=0)
 REFUSALS = (InvalidRequest, ModelNotFound, JobNotFound, PermissionDenied)
-COUNTS = pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.slow)])
+COUNTS = pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
 
 
 def nobody(previous: str, key: ApiKey) -> list[dict[str, Any]]:
