@@ -108,14 +108,14 @@ class Flusher:
         except _AWAY as error:
             await self._away(sent, error)
             return
-        self._back()
-        again = []
-        for (call, future), reply in zip(sent, replies, strict=True):
-            if isinstance(reply, _AWAY):
-                again.append((call, future))
-            else:
+        again = [each for each, reply in zip(sent, replies, strict=True) if isinstance(reply, _AWAY)]
+        for (_, future), reply in zip(sent, replies, strict=True):
+            if not isinstance(reply, _AWAY):
                 _resolve(future, reply)
-        self._queued = again + self._queued
+        if again:  # Redis answers, and takes no writes: full, or read-only
+            await self._away(again, next(r for r in replies if isinstance(r, _AWAY)))
+        else:
+            self._back()
 
     def _collect(self) -> list[tuple[Call, asyncio.Future[Any]]]:
         appends = [

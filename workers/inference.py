@@ -198,6 +198,9 @@ class Inference:
             return await self._give_up(run, attempt, "timeout", message)
         except asyncio.CancelledError:
             return await self._interrupted(run)
+        except Exception as error:  # noqa: BLE001 -- a fault of ours must not hold the generation until its lease ends
+            _log.error("run_failed", error=type(error).__name__)
+            return await self._release(run, code="engine_error", message="the worker failed", exclude=self._instance)
         self.counts.finished += 1
         closing = attempt.close()
         verdict = attempt.verdict()

@@ -14,6 +14,7 @@ if redis.call('HGET', gen_key(ARGV[1]), 'committed') == ARGV[2] then return 1 en
 local g = read_generation(ARGV[1])
 if not g or g.fence ~= ARGV[2] or g.owner == '' or g.seq ~= ARGV[3] then return 0 end
 local now = now_ms()
+although_full()
 -- Too long a run and no memory are the instance's faults; what the engine refused is the client's mistake.
 local FAULTS = { timeout = true, engine_out_of_memory = true }
 if ARGV[4] ~= 'failed' or FAULTS[ARGV[6]] then tell_breaker(ARGV[1], g, ARGV[4] ~= 'failed', now) end

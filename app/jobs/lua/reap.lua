@@ -8,6 +8,7 @@
 -- Returns {'skipped'} when another reaper has just run, else
 --         {'held' | 'reaped', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
 local now = now_ms()
+although_full()
 local tick, lease, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
 local state = redis.call('HMGET', 'ph:reaper', 'tick', 'hold_until')
 local last, hold_until = tonumber(state[1] or '0'), tonumber(state[2] or '0')

@@ -5,6 +5,7 @@
 -- Keys: ph:gen:<id>, ph:running
 -- Returns the generations that are lost or wanted by nobody any more: stop them
 local now = now_ms()
+although_full()
 local lost = {}
 for i = 2, #ARGV, 2 do
   local held = redis.call('HMGET', gen_key(ARGV[i]), 'fence', 'owner')
