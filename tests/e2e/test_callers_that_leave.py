@@ -72,6 +72,8 @@ def test_hanging_up_before_the_first_token_stops_the_engine(stack):
 
 def test_hanging_up_while_waiting_in_line_leaves_the_line(stack, client):
     fillers = [client.responses.create(model="paced", input=LONG, background=True) for _ in range(24)]
+    for job in fillers:
+        stack.reaches(job.id, "in_progress")
     stream = client.responses.create(model="paced", input="never said", stream=True)
     job_id = next(stream).response.id
     stream.close()
