@@ -28,6 +28,7 @@ from workers.speed import Speed
 from workers.trust import Trust
 
 _log = structlog.get_logger(__name__)
+_REPLACED_SECONDS = 5.0  # an ordered end of a process shows in its instance's state at once, if at all
 _STATS_SECONDS = 0.5
 _SAYS_NOTHING_BAD = frozenset({None, "completed", "incomplete"})
 
@@ -205,6 +206,7 @@ class GpuWorker:
         try:
             await self._empty(self.facts.restart_grace, asyncio.Event())
             self.instance.replace("ordered")
+            await _within(_REPLACED_SECONDS, lambda: self.instance.state is not InstanceState.READY)
         finally:
             self._restarting = None
             self.state_changed()

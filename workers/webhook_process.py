@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from app.hints import Hints
@@ -39,7 +40,7 @@ class WebhookProcess:
         self._leaving.install()
         self._courier = wiring.courier(self._settings)
         self._loop.start()
-        self._loop.submit(self._reap())
+        self._loop.submit(self._reap()).add_done_callback(_reaping_ended)
 
     async def _reap(self) -> None:
         work = wiring.work_store(self._settings)
@@ -73,6 +74,12 @@ class WebhookProcess:
     def _hurried(self) -> None:
         """A second signal: claims that are not settled run out and are due again."""
         self._leaving.finish()
+
+
+def _reaping_ended(reaping: Future[None]) -> None:
+    """The reaper waits out every absence of Redis, so whatever ended it is a fault."""
+    if not reaping.cancelled():
+        leaving.fault(f"the reaper ended: {reaping.exception()!r}")
 
 
 class _Busy:
