@@ -98,16 +98,23 @@ class Registry:
 
 
 def describe(fields: Mapping[str, str], breaker: str) -> dict[str, Any]:
-    """One instance as operators see it, from the fields of its hash and the state of its breaker."""
+    """One instance as operators see it, from the fields of its hash and the state of its breaker.
+
+    Workers of another version may say less: what they leave out reads as empty or none.
+    """
+
+    def count(name: str) -> int:
+        return max(0, int(fields.get(name, 0)))
+
     return {
-        "id": fields["id"],
-        "revision": fields["revision"],
-        "engine": fields["engine"],
-        "device": fields["device"],
-        "state": fields["state"],
+        "id": fields.get("id", ""),
+        "revision": fields.get("revision", ""),
+        "engine": fields.get("engine", ""),
+        "device": fields.get("device", ""),
+        "state": fields.get("state", "unknown"),
         "breaker": breaker,
-        "capacity": int(fields["capacity"]),
-        "in_flight": max(0, int(fields["in_flight"])),
-        "generations": {name: int(fields[name]) for name in ("started", "finished", "aborted")},
-        "tokens_per_second": float(fields["tokens_per_second"]),
+        "capacity": count("capacity"),
+        "in_flight": count("in_flight"),
+        "generations": {name: count(name) for name in ("started", "finished", "aborted")},
+        "tokens_per_second": float(fields.get("tokens_per_second", 0)),
     }
