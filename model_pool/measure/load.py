@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 TOKENS = 64
 _ROUNDS = 3
 _LIMIT_SECONDS = 300.0
-# About a hundred tokens, and no two prompts alike, so that no prefix cache answers.
+# About a hundred tokens, and no two prompts that begin alike, so that no prefix cache answers.
 _STORY = (
-    "In old China a courier never waited for a tired horse: at each posthouse a stable of rested horses stood ready, "
-    "the next one in turn was saddled, and the letter went on. Tell at length what the courier of road {} saw on his "
-    "way through the mountains, whom he met at each of the posthouses, and how the letter came to its reader at last."
+    "{} is the number of the road. In old China a courier never waited for a tired horse: at each posthouse a stable "
+    "of rested horses stood ready, the next one in turn was saddled, and the letter went on. Tell at length what the "
+    "courier of this road saw on his way through the mountains, whom he met at each of the posthouses, and how the "
+    "letter came to its reader at last."
 )
 
 
