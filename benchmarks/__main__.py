@@ -10,7 +10,7 @@ from rich.console import Console
 from benchmarks.support import report
 from benchmarks.support.figures import Outcome
 
-NAMES = ("drain", "first_token", "open_streams", "real_model")
+NAMES = ("drain", "first_token", "open_streams", "chat", "cached", "real_model")
 
 
 def _run(name: str, console: Console) -> Outcome:
