@@ -65,6 +65,7 @@ def api_parts(settings: Settings) -> ApiParts:
     cache = response_cache(settings, local=True)
     answers = Answers(cache, revisions(settings), nobody=lambda model: not pool.available()[model])
     targets = Targets(settings.webhooks.allow_hosts, SystemLookup())
+    secrets = TenantSecrets(client, settings.secret_key.get_secret_value())
     return ApiParts(
         settings=settings,
         store=store,
@@ -86,7 +87,8 @@ def api_parts(settings: Settings) -> ApiParts:
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),
         conversation=Conversation(store, results),
         listing=Listing(store),
-        webhook_secret=TenantSecrets(client, settings.secret_key.get_secret_value()).get_or_create,
+        webhook_secret=secrets.get_or_create,
+        rotate_webhook_secret=secrets.rotate,
         closing=Closing(settings.api.graceful_seconds),
     )  # fmt: skip
 

@@ -35,6 +35,7 @@ class ApiParts:
 
     Attributes:
         webhook_secret: tenant -> the secret that signs its webhooks; made at the first call.
+        rotate_webhook_secret: tenant -> a new one; the one before signs along for a day.
         voids: submits with an unknown outcome, owed to Redis.
     """
 
@@ -55,6 +56,7 @@ class ApiParts:
     conversation: Conversation
     listing: Listing
     webhook_secret: Callable[[str], str]
+    rotate_webhook_secret: Callable[[str], str]
     closing: Closing
 
 

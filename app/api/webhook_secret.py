@@ -1,4 +1,4 @@
-"""`GET /v1/webhook_secret`: the secret that signs the webhooks of this tenant's requests."""
+"""`/v1/webhook_secret`: the secret that signs the webhooks of this tenant's requests, and its rotation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ require_key(blueprint)
 
 @blueprint.get("")
 def read() -> Response:
-    response = answer({"object": "webhook_secret", "secret": parts().webhook_secret(caller_key().tenant)})
+    return _shown(parts().webhook_secret(caller_key().tenant))
+
+
+@blueprint.post("/rotate")
+def rotate() -> Response:
+    """The secret before signs along for 24 hours."""
+    return _shown(parts().rotate_webhook_secret(caller_key().tenant))
+
+
+def _shown(secret: str) -> Response:
+    response = answer({"object": "webhook_secret", "secret": secret})
     response.headers["Cache-Control"] = "no-store"
     return response

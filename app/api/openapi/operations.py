@@ -120,6 +120,10 @@ OPERATIONS: tuple[Operation, ...] = (
         "ClientToken", body=ClientTokenRequest, errors=(400, 404, 413, 415, *_ALWAYS),
     ),
     Operation("get", "/v1/webhook_secret", "readWebhookSecret", "What signs your webhooks", "Webhooks", "Secret"),
+    Operation(
+        "post", "/v1/webhook_secret/rotate", "rotateWebhookSecret", "A new one; the old one signs along for a day",
+        "Webhooks", "Secret",
+    ),
     Operation("get", "/healthz", "readLiveness", "The process lives", "Operation", "Health", errors=(500,), open=True),
     Operation(
         "get", "/readyz", "readReadiness", "A job submitted now would be kept and run", "Operation", "Health",
