@@ -71,7 +71,7 @@ def test_the_record_names_the_running_server(keep):
     assert record.pgid == pid
     assert record.started == procfs.look_up(pid).started
     assert record.boot == procfs.boot_id()
-    assert procfs.look_up(pid).group == pid != os.getpgid(0)
+    wait_until(lambda: procfs.look_up(pid).group == pid != os.getpgid(0), what="it has a group of its own")
 
 
 def test_the_end_of_the_worker_ends_the_daemon_too(keep):

@@ -57,9 +57,14 @@ def test_every_event_of_every_task_arrives_and_says_what_ran(watched: tuple[Work
     worker, watcher = watched
     jobs = [worker.send(f"secret question {n}") for n in range(12)]
     generations = {worker.ended(job).generation for job in jobs}
-    wait_until(lambda: len(watcher.of("task-succeeded")) >= len(jobs), what="the events of all tasks")
+
+    def all_told() -> bool:
+        """Some tasks may have found the line empty, because others had run what they were hinted at."""
+        told = repr([event["result"] for event in watcher.of("task-succeeded")])
+        return all(generation in told for generation in generations)
+
+    wait_until(all_told, what="the events of all runs")
     results = [event["result"] for event in watcher.of("task-succeeded")]
-    assert all(any(generation in result for result in results) for generation in generations)
     assert all("outcome=completed" in result for result in results if "gen_" in result)
     assert "secret" not in repr(watcher.events)
     assert {event["uuid"] for event in watcher.of("task-started")} >= {e["uuid"] for e in watcher.of("task-succeeded")}
