@@ -7,6 +7,7 @@ Redis errors come out as `app.redis_errors` translates them. A submit whose repl
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ from app.redis_errors import RETRY_AFTER, ConnectionNeverMade, translated
 SCRIPTS = ScriptBook(Path(__file__).parent / "lua")
 _TOMBSTONE_MS = 60_000
 _MOST_JOINED = 10_000
+_SUBMITS_AT_ONCE = 32
+_LONGEST_WAIT = 3.0
 _RETRY_UNMEASURED = 5.0
 _WRITTEN = frozenset({"held", "joined", "born"})
 
@@ -111,6 +114,7 @@ class JobStore:
         self._caps = caps
         self._idempotency_ms = int(idempotency_seconds * 1000)
         self._submit_timeout_ms = int(submit_timeout * 1000)
+        self._gate = threading.BoundedSemaphore(_SUBMITS_AT_ONCE)
         self._clock = RedisClock(client)
         self._confirm_ms = None if replication_timeout is None else int(replication_timeout * 1000)
 
@@ -141,7 +145,19 @@ class JobStore:
         return self._accepted(reply, job, generation)
 
     def _accept(self, script: str, job: NewJob, facts: dict[str, Any], *args: Any) -> list[Any]:
-        """Call an accepting script with its "not after"; a lost reply leaves the outcome unknown."""
+        """Call an accepting script with its "not after"; a lost reply leaves the outcome unknown.
+
+        Only so many at once: in a burst the others wait here, before their "not after" is set, and not for a
+        connection, where it would pass.
+        """
+        if not self._gate.acquire(timeout=_LONGEST_WAIT):
+            raise QueueUnavailable("too many requests came at once; nothing was accepted", retry_after=RETRY_AFTER)
+        try:
+            return self._accept_now(script, job, facts, *args)
+        finally:
+            self._gate.release()
+
+    def _accept_now(self, script: str, job: NewJob, facts: dict[str, Any], *args: Any) -> list[Any]:
         with translated():
             not_after = self._clock.now() + self._submit_timeout_ms
         try:
