@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from dataclasses import replace
 
 from rich.console import Console
 
 from benchmarks.support import report
 from benchmarks.support.figures import Outcome
+from benchmarks.support.neighbours import QUIET, Neighbours
 
 NAMES = ("drain", "first_token", "open_streams", "chat", "cached", "real_model")
 
 
 def _run(name: str, console: Console) -> Outcome:
     measure = importlib.import_module(f"benchmarks.{name}").measure
+    neighbours = Neighbours()
     with console.status(name) as status:
         outcome: Outcome = measure(lambda text: status.update(f"{name}: {text}"))
+    others = round(neighbours.cores(), 2)
     report.show(outcome, console)
-    return outcome
+    if others > QUIET:
+        console.print(f"[yellow]other work took {others:g} cores meanwhile: run this again on an idle machine")
+    return replace(outcome, conditions={**outcome.conditions, "cores_of_other_work": others})
 
 
 def main() -> None:
