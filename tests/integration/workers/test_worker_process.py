@@ -66,7 +66,10 @@ def test_a_worker_that_is_connected_but_no_longer_consumes_ends_with_a_fault(wor
     worker = worker_of(not_consuming_seconds=1)
     control = create_celery(worker.settings).control
     for name in ("gpu.paced", "gpu.paced.0"):
-        assert control.cancel_consumer(name, reply=True, timeout=20, limit=1)
+        # A broadcast that comes before the worker listens for them is lost, so it is sent until it is answered.
+        wait_until(
+            lambda name=name: control.cancel_consumer(name, reply=True, timeout=2, limit=1), what=f"{name} is cancelled"
+        )
     children = worker.children()
     worker.send("hello")
     assert worker.process.wait(30) == 70
