@@ -47,8 +47,8 @@ check: install  ## lint, types, architecture
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: install  ## ratios against the bare parts, printed and written as JSON
-	$(BIN)/python -m benchmarks
+bench: install  ## ratios against the bare parts, printed and written as JSON; some only: BENCH="drain first_token"
+	$(BIN)/python -m benchmarks $(BENCH)
 
 # Neither hosts nor folders nor local build tags (+cpu) belong into the pins; pip is the machine's own.
 pin: install  ## write constraints.txt anew from what is installed
