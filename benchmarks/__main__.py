@@ -17,8 +17,7 @@ NAMES = ("drain", "first_token", "open_streams", "chat", "cached", "real_model")
 
 def _run(name: str, console: Console) -> Outcome:
     measure = importlib.import_module(f"benchmarks.{name}").measure
-    neighbours = Neighbours()
-    with console.status(name) as status:
+    with Neighbours() as neighbours, console.status(name) as status:
         outcome: Outcome = measure(lambda text: status.update(f"{name}: {text}"))
     others = round(neighbours.cores(), 2)
     report.show(outcome, console)
