@@ -154,8 +154,9 @@ class Stack(Door):
 
     def kill(self) -> None:
         """The last resort of a test that has failed already."""
-        for process in [*processes.below(self.process.pid), psutil.Process(self.process.pid)]:
+        for process in processes.below(self.process.pid):
             if processes.lives(process):
                 process.kill()
+        self.process.kill()  # nothing when it has ended already: then the reason is told, not this
         self.process.wait(10)
         self._out.close()
