@@ -16,7 +16,6 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-import psutil
 import redis
 
 from tests.support import processes
