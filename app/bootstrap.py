@@ -15,8 +15,9 @@ from app.api.rate_headers import RateObserver
 from app.cache_metrics import CacheMetrics
 from app.flow.rate_limit import RateLimits
 from app.hints import Hints
+from app.jobs.accepting import QueueCaps
 from app.jobs.feed import Feed
-from app.jobs.store import JobStore, QueueCaps
+from app.jobs.store import JobStore
 from app.jobs.voids import Owed
 from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups

@@ -13,9 +13,10 @@ from pathlib import Path
 import redis
 
 from app.hints import Hints
+from app.jobs.accepting import QueueCaps
 from app.jobs.generation import CanonicalRequest, NewGeneration, new_generation_id
 from app.jobs.job import Kind, NewJob, new_job_id
-from app.jobs.store import JobStore, QueueCaps
+from app.jobs.store import JobStore
 from app.queueing import shared_queue
 from benchmarks.support import worker
 from benchmarks.support.figures import Outcome, over_rounds

@@ -1,6 +1,6 @@
 """A GPU worker: one instance, the generations that run on it, and everything that keeps both honest.
 
-Lives on the worker's loop. Celery's side (threads, consumer, signals) is in `lifecycle`.
+Lives on the worker's loop. Celery's side (threads, consumer, signals) is in `gpu_process`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -21,31 +20,18 @@ from model_pool.breaker import BreakerState
 from model_pool.errors import EngineFailure
 from model_pool.instance import Instance, InstanceState
 from model_pool.registry import BEAT_SECONDS, Beat, Heard, Registry
+from workers.facts import Facts
 from workers.flusher import Flusher
-from workers.inference import Counts, Inference, Report
+from workers.inference import Inference
 from workers.reaper import Reaper
 from workers.speed import Speed
+from workers.terms import Counts, Report
 from workers.trust import Trust
 
 _log = structlog.get_logger(__name__)
 _REPLACED_SECONDS = 5.0  # an ordered end of a process shows in its instance's state at once, if at all
 _STATS_SECONDS = 0.5
 _SAYS_NOTHING_BAD = frozenset({None, "completed", "incomplete"})
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What does not change about this worker's instance."""
-
-    model: str
-    slot: int
-    revision: str
-    engine: str
-    device: str
-    capacity: int
-    server_counts: bool  # the engine's server counts its generations itself
-    restart_grace: float = 30.0  # seconds that what runs gets before an ordered restart
-    probes: int = 1  # runs that a half-open breaker lets through
 
 
 class GpuWorker:

@@ -13,9 +13,7 @@ import hmac
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
 
 import structlog
 
@@ -28,7 +26,8 @@ from model_pool.exchange import EngineRequest
 from workers.attempt import Attempt, Earlier
 from workers.flusher import Flusher
 from workers.run import Run
-from workers.trust import Suspect, Trust
+from workers.terms import Counts, Horse, Limits, Report
+from workers.trust import Trust
 
 # What a hint names that was passed on; the claim decides what is run.
 FORWARDED = "gen_forwarded"
@@ -39,43 +38,6 @@ _RETRY_SECONDS = 0.2
 _PASS_ON_SECONDS = 2.0
 
 _log = structlog.get_logger(__name__)
-
-
-class Horse(Suspect, Protocol):
-    """The instance as inference uses it; `model_pool.instance.Instance` is one."""
-
-    def token_seen(self) -> None: ...
-    def replace(self, reason: str) -> None: ...
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds, the number of the last attempt, tokens of prompt and answer together, and errors.
-
-    `server_errors`: so many in a row, of different generations, get the engine replaced. `rest`: so long a flowing
-    stream is left alone after each read.
-    """
-
-    longest_run: float
-    first_token: float
-    between_tokens: float
-    max_attempts: int
-    context_length: int
-    server_errors: int = 5
-    rest: float = 0.0
-
-
-@dataclass
-class Counts:
-    """What this process has done since it started."""
-
-    started: int = 0
-    finished: int = 0
-    aborted: int = 0
-    tokens: int = 0
-
-
-Report = dict[str, Any]
 
 
 class Inference:

@@ -15,7 +15,8 @@ import redis
 
 from app import bootstrap
 from app.hints import Hints
-from app.jobs.store import JobStore, QueueCaps
+from app.jobs.accepting import QueueCaps
+from app.jobs.store import JobStore
 from app.jobs.work import WorkStore
 from app.lua import AsyncScripts, ScriptBook
 from app.redis import async_jobs_client, jobs_client, jobs_server
@@ -39,11 +40,13 @@ from model_pool.revision import revision_of
 from model_pool.spec import InstanceSpec, ModelSpec
 from workers.deliveries import Courier
 from workers.deliveries import Limits as DeliveryLimits
+from workers.facts import Facts
 from workers.flusher import Flusher
-from workers.gpu_worker import Facts, GpuWorker
-from workers.inference import Inference, Limits
+from workers.gpu_worker import GpuWorker
+from workers.inference import Inference
 from workers.keeping import Keeping
 from workers.reaper import Reaper
+from workers.terms import Limits
 from workers.trust import Trust
 
 _FLUSHES = 4

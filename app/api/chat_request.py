@@ -15,7 +15,7 @@ from app.errors import InvalidRequest
 from app.jobs.job import Idempotency, Kind
 from app.services.keys import ApiKey
 from app.services.models import Models
-from app.services.submit import Order
+from app.services.orders import Order
 
 _MESSAGE_FIELDS = ("role", "content", "name")
 

@@ -13,7 +13,7 @@ from app.api.streams import EventStream, Renderer, StreamParts
 from app.errors import Unavailable
 from app.jobs.job import JobView
 from app.jobs.tail import Tail
-from app.services.submit import Order, Submitted
+from app.services.orders import Order, Submitted
 from cache import directives
 
 REPLAYED = "x-posthouse-replayed"

@@ -17,7 +17,7 @@ from app.errors import PermissionDenied
 from app.jobs.job import Idempotency, Kind, Webhook
 from app.services.keys import ApiKey
 from app.services.models import Models
-from app.services.submit import Order
+from app.services.orders import Order
 
 _LOGPROBS = "message.output_text.logprobs"
 _SPELLED = {"response_format": "text.format", "reasoning_effort": "reasoning.effort", "logprobs": "include"}

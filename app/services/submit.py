@@ -4,91 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 
 from app.errors import ContextLengthExceeded, Unavailable
+from app.jobs.accepting import Accepted, SubmitOutcomeUnknown
 from app.jobs.feed import Feed
 from app.jobs.generation import UNCOUNTED, CanonicalRequest, Dispatch, NewGeneration, new_generation_id
-from app.jobs.job import Idempotency, JobView, Kind, NewJob, Status, Webhook, new_job_id
-from app.jobs.store import Accepted, JobStore, SubmitOutcomeUnknown
+from app.jobs.job import JobView, Kind, NewJob, new_job_id
+from app.jobs.store import JobStore
 from app.jobs.tail import Tail
 from app.jobs.voids import Owed
 from app.services import budget
 from app.services.budget import Budget
 from app.services.cached_answers import Answers, Found, Plan
+from app.services.first_views import as_answered, as_queued
 from app.services.keys import ApiKey
 from app.services.models import Models, OfferedModel
+from app.services.orders import Order, Submitted
 from app.settings import JobSettings
 from app.tokens.counting import PromptTokens, unknown
-from cache.directives import Directives
 
-_NO_WISHES = Directives()
 _TIERS = ("flex", "default", "priority")  # from worst to best
 
 _log = structlog.get_logger(__name__)
 
 
 class HintPublisher(Protocol):
-    """Tells workers that there is work (see `app.queueing.Hints`); never raises."""
+    """Tells workers that there is work (see `app.hints.Hints`); never raises."""
 
     def publish_run(self, model: str, generation: str, slot: str | None) -> object: ...
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a caller asked for, checked and in neutral terms; the wire's own shapes end here.
-
-    Attributes:
-        params: engine fields from the allow-list, without `max_tokens`.
-        max_tokens: the answer's budget as asked for, or None.
-        budget_param: how the wire spells that budget's field.
-        tier: service tier as asked for; the key's cap may lower it.
-        echo, input_items: see `NewJob`.
-        wishes: what the caller says about the cache.
-    """
-
-    kind: Kind
-    key: ApiKey
-    model: str
-    messages: list[dict[str, Any]]
-    params: dict[str, Any]
-    max_tokens: int | None
-    budget_param: str
-    tier: str = "default"
-    deadline_seconds: float | None = None
-    background: bool = False
-    stream: bool = False
-    store: bool = True
-    metadata: dict[str, str] = field(default_factory=dict)
-    echo: dict[str, Any] = field(default_factory=dict)
-    input_items: list[dict[str, Any]] = field(default_factory=list)
-    webhook: Webhook | None = None
-    idempotency: Idempotency | None = None
-    user: str = ""
-    wishes: Directives = _NO_WISHES
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """A kept job as it was at that moment.
-
-    Attributes:
-        replayed: an Idempotency-Key named a job that was there before.
-        cache: hit, miss, joined or stale; bypass for a request that the cache has nothing to do with.
-        age: seconds since a cached answer was made, None for others.
-        position: rank in line when it was accepted, None for what did not have to wait in it.
-        eta_seconds: expected wait from there, None when nobody could say.
-    """
-
-    view: JobView
-    replayed: bool
-    cache: str = "bypass"
-    age: int | None = None
-    position: int | None = None
-    eta_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -256,11 +203,11 @@ class Submit:
             view = self._joined(accepted.job_id)
             return Submitted(view, replayed=False, cache="joined", position=place, eta_seconds=accepted.wait)
         if ready.found is not None:
-            view = _as_answered(ready.job, accepted, ready.found)
+            view = as_answered(ready.job, accepted, ready.found)
             return Submitted(view, replayed=False, cache=ready.found.state, age=ready.found.age)
         degraded = self._hint(ready, accepted)
         cache = "miss" if ready.plan.join else "bypass"
-        view = replace(_as_queued(ready.job, accepted), degraded=degraded)
+        view = replace(as_queued(ready.job, accepted), degraded=degraded)
         return Submitted(view, replayed=False, cache=cache, position=accepted.position, eta_seconds=accepted.wait)
 
     def _joined(self, job_id: str) -> JobView:
@@ -287,47 +234,3 @@ class Submit:
         if ready.found is None:
             return self._store.submit(ready.job, ready.generation)
         return self._store.submit_answered(ready.job, ready.generation, ready.found.result, cache=ready.found.state)
-
-
-def _as_answered(job: NewJob, accepted: Accepted, found: Found) -> JobView:
-    """A job that was born completed, as a look at its record would show it."""
-    now = accepted.accepted_at
-    return replace(
-        _as_queued(job, accepted),
-        status=Status.COMPLETED,
-        position=None,
-        eta_seconds=None,
-        started_at=now,
-        ended_at=now,
-        result=found.result.to_dict(),
-        cache=found.state,
-    )
-
-
-def _as_queued(job: NewJob, accepted: Accepted) -> JobView:
-    """What a look at the record would show, without the look."""
-    now = accepted.accepted_at
-    return JobView(
-        id=job.id,
-        kind=job.kind,
-        tenant=job.tenant,
-        generation=accepted.generation,
-        model=job.model,
-        status=Status.QUEUED,
-        tier=job.tier,
-        created_at=now,
-        deadline_at=now + int(job.deadline_seconds * 1000),
-        now=now,
-        background=job.background,
-        stream=job.stream,
-        store=job.store,
-        metadata=job.metadata,
-        echo=job.echo,
-        input_items=job.input_items,
-        webhook=job.webhook,
-        key_id=job.key_id,
-        user=job.user,
-        position=accepted.position,
-        eta_seconds=accepted.wait,
-        keyed=job.idempotency is not None,
-    )

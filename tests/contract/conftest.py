@@ -11,7 +11,8 @@ import fakeredis
 import pytest
 import redis
 
-from app.jobs.store import SCRIPTS, JobStore, QueueCaps
+from app.jobs.accepting import QueueCaps
+from app.jobs.store import SCRIPTS, JobStore
 from app.lua import Scripts
 from tests.support.redis_process import RedisProcess
 

@@ -17,8 +17,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from app.errors import QueueFull
 from app.jobs import events
+from app.jobs.accepting import QueueCaps
 from app.jobs.job import Status, Webhook, may_become
-from app.jobs.store import SCRIPTS, JobStore, QueueCaps
+from app.jobs.store import SCRIPTS, JobStore
 from app.lua import Scripts
 from tests.support.letters import letter
 

@@ -11,7 +11,8 @@ import pytest
 
 from app.errors import QueueFull
 from app.jobs import events
-from app.jobs.store import JobStore, QueueCaps
+from app.jobs.accepting import QueueCaps
+from app.jobs.store import JobStore
 from tests.contract.conftest import Books
 from tests.support.letters import letter
 

@@ -9,8 +9,9 @@ from functools import partial
 
 import redis
 
+from app.jobs.accepting import QueueCaps
 from app.jobs.job import Webhook
-from app.jobs.store import JobStore, QueueCaps
+from app.jobs.store import JobStore
 from app.redis import jobs_client
 from app.webhooks.backoff import Schedule
 from app.webhooks.deliveries import DeliveryStore

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from app.commands.cache import cache
 from app.commands.top import top
 from app.commands.top_view import seconds
-from app.jobs.store import JobStore, QueueCaps
+from app.jobs.accepting import QueueCaps
+from app.jobs.store import JobStore
 from cache.keys import cache_key
 from cache.store import RedisEntryStore
 from tests.support.letters import letter

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from app.jobs import events
+from app.jobs.accepting import QueueCaps
 from app.jobs.feed import CHANNEL, Feed
-from app.jobs.store import SCRIPTS, JobStore, QueueCaps
+from app.jobs.store import SCRIPTS, JobStore
 from app.jobs.tail import BUFFERED_MESSAGES, Item, Sign
 from app.lua import Scripts
 from app.redis import jobs_client, pubsub_link

@@ -10,8 +10,9 @@ import pytest
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from app.errors import QueueUnavailable, StorageFull
+from app.jobs.accepting import QueueCaps
 from app.jobs.job import Idempotency, Status
-from app.jobs.store import SCRIPTS, JobStore, QueueCaps
+from app.jobs.store import SCRIPTS, JobStore
 from app.lua import AsyncScripts, Scripts, unwrapped
 from app.redis import async_jobs_client, jobs_client
 from app.services.storage import Storage

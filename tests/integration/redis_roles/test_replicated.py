@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from app.jobs.accepting import NotReplicated, QueueCaps, SubmitOutcomeUnknown
 from app.jobs.job import Idempotency
-from app.jobs.store import SCRIPTS, JobStore, NotReplicated, QueueCaps, SubmitOutcomeUnknown
+from app.jobs.store import SCRIPTS, JobStore
 from app.lua import AsyncScripts, Scripts
 from app.redis import async_jobs_client, jobs_client
 from tests.support.letters import letter

@@ -11,18 +11,20 @@ from typing import NoReturn
 import pytest
 
 from app.errors import QueueUnavailable
+from app.jobs.accepting import Accepted, QueueCaps, SubmitOutcomeUnknown
 from app.jobs.feed import Feed
 from app.jobs.generation import NewGeneration
 from app.jobs.job import Kind, NewJob
-from app.jobs.store import SCRIPTS, Accepted, JobStore, QueueCaps, SubmitOutcomeUnknown
+from app.jobs.store import SCRIPTS, JobStore
 from app.jobs.voids import Owed
 from app.lua import Scripts
 from app.redis import jobs_client, pubsub_link
 from app.services.cached_answers import Answers
 from app.services.keys import DEV_KEY
 from app.services.models import Models
+from app.services.orders import Order
 from app.services.results import Results
-from app.services.submit import Order, Submit
+from app.services.submit import Submit
 from app.settings import JobSettings, ModelSettings
 from cache.memory_store import MemoryEntryStore
 from tests.support import caches

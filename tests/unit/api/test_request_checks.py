@@ -12,7 +12,7 @@ from app.api.responses_request import responses_order
 from app.errors import InvalidRequest, PermissionDenied, UnsupportedContent
 from app.services.keys import DEV_KEY, ApiKey
 from app.services.models import Models
-from app.services.submit import Order
+from app.services.orders import Order
 from app.settings import ModelSettings
 from model_pool.engines.tools import lacks_parser
 

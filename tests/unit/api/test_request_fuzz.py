@@ -18,7 +18,7 @@ from app.api.responses_request import ResponsesRequest, responses_order
 from app.errors import InvalidRequest, JobNotFound, ModelNotFound, PermissionDenied
 from app.services.keys import DEV_KEY, ApiKey
 from app.services.models import Models
-from app.services.submit import Order
+from app.services.orders import Order
 from app.settings import ModelSettings
 from tests.support.wild_requests import anything, bodies
 
