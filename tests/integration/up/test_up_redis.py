@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import stat
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from app import settings as configuration
 from app.up import preflight, redis_info, redis_server
 from app.up.ports import find_free
 from app.up.redis_server import RedisBinary, RedisMissingError
+from tests.support.waiting import wait_until
 
 PATIENCE = 20.0
 PASSWORD = "not-to-be-seen"
@@ -34,15 +34,16 @@ def binary(request):
     return RedisBinary(path, redis_server.version_of(path), bundled=False)
 
 
+def answers(process, url):
+    assert process.poll() is None, "redis-server ended"
+    return redis_info.answers(url)
+
+
 @contextmanager
 def running(role, url):
     process = subprocess.Popen(role.argv)
     try:
-        until = time.monotonic() + PATIENCE
-        while not redis_info.answers(url):
-            assert process.poll() is None, "redis-server ended"
-            assert time.monotonic() < until, "redis-server never answered"
-            time.sleep(0.02)
+        wait_until(lambda: answers(process, url), what="redis-server answers", limit=PATIENCE)
         yield process
     finally:
         process.kill()

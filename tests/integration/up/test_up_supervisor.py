@@ -15,6 +15,8 @@ from queue import Empty, Queue
 import psutil
 import pytest
 
+from tests.support.waiting import wait_until
+
 PROGRAM = Path(__file__).with_name("supervised.py")
 ROOT = Path(__file__).parents[3]
 PATIENCE = 30.0
@@ -121,10 +123,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_gone(*pids: int) -> None:
-    until = time.monotonic() + PATIENCE
-    while not all(gone(pid) for pid in pids):
-        assert time.monotonic() < until, f"still alive: {[pid for pid in pids if not gone(pid)]}"
-        time.sleep(0.02)
+    wait_until(lambda: all(gone(pid) for pid in pids), what=f"all of {pids} are gone", limit=PATIENCE)
 
 
 def test_a_role_that_dies_is_started_again(stack):
