@@ -6,16 +6,12 @@ an API process half a gigabyte.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NoReturn
 
 from jinja2 import TemplateError, TemplateSyntaxError
-from jinja2.ext import Extension, loopcontrols
-from jinja2.nodes import Node
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from model_pool.templating import environment
 
 
 class TemplateRefusal(Exception):
@@ -26,40 +22,8 @@ class TemplateUnusable(Exception):
     """The template cannot be compiled, or failed on this conversation."""
 
 
-class _Generation(Extension):
-    """`{% generation %}` marks what the assistant wrote, for training; here its content is all that matters."""
-
-    tags = {"generation"}  # noqa: RUF012 -- Jinja's own way
-
-    def parse(self, parser: Parser) -> list[Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _tojson(  # the built-in filter escapes HTML, which models were not trained on
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
 def _raise(message: str) -> NoReturn:
     raise TemplateRefusal(message)
-
-
-def _strftime_now(form: str) -> str:
-    return datetime.now().strftime(form)  # noqa: DTZ005 -- as transformers: the host's own time
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
-    made.filters["tojson"] = _tojson
-    made.globals["raise_exception"] = _raise
-    made.globals["strftime_now"] = _strftime_now
-    return made
 
 
 class ChatTemplate:
@@ -76,7 +40,7 @@ class ChatTemplate:
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
         self._special = dict(special_tokens)
         try:
-            self._template = _environment().from_string(source)
+            self._template = environment(_raise).from_string(source)
         except TemplateSyntaxError as error:
             raise TemplateUnusable(f"line {error.lineno}: {error.message}") from None
 

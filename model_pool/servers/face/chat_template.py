@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jinja2
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from model_pool.servers.face.errors import Refused
+from model_pool.templating import environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +22,7 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-        environment.filters["tojson"] = _to_json
-        environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
-        self._template = environment.from_string(source)
+        self._template = environment(_refuse).from_string(source)
         self._special_tokens = dict(special_tokens)
 
     def render(self, messages: Sequence[Mapping[str, Any]], *, generation_prompt: bool, continue_final: bool) -> str:
@@ -54,13 +48,5 @@ def _cut(text: str, begun: str) -> str:
     raise Refused(400, "the chat template does not keep the message that is to be continued", param="messages")
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
 def _refuse(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
-
-
-def _now(form: str) -> str:
-    return datetime.now().astimezone().strftime(form)
