@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from app.tokens.tokenizer import Counter, Message, ModelCounter, PacedCounter
 # A tokenizer takes about a microsecond for a character: this much is counted sooner than a thread is woken.
 _SHORT_CHARS = 2000
 _AGAIN_SECONDS = 30.0
+_LONGEST_LOAD_SECONDS = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -57,6 +59,7 @@ class TokenCounts:
         self._monotonic = monotonic
         self._counters: dict[str, Counter] = {}
         self._not_before: dict[str, float] = {}
+        self._loading = threading.Lock()
 
     def __call__(
         self, model: str, settings: ModelSettings, messages: Sequence[Message], params: Mapping[str, Any]
@@ -75,13 +78,23 @@ class TokenCounts:
             return None
 
     def _loaded(self, model: str, settings: ModelSettings) -> Counter | None:
+        """One caller loads, the others wait: an estimate in the meantime would make the same request another one."""
+        if not self._loading.acquire(timeout=_LONGEST_LOAD_SECONDS):
+            _log.warning("tokenizer_loads_long", model=model)
+            return None
+        try:
+            return self._counters.get(model) or self._load_now(model, settings)
+        finally:
+            self._loading.release()
+
+    def _load_now(self, model: str, settings: ModelSettings) -> Counter | None:
         now = self._monotonic()
         if now < self._not_before.get(model, now):
             return None
-        self._not_before[model] = now + _AGAIN_SECONDS  # first, so that one caller loads for all
         try:
             counter = self._threads.run(lambda: self._load(settings))
         except (FolderUnusable, TemplateUnusable) as error:
+            self._not_before[model] = now + _AGAIN_SECONDS
             _log.info("no_tokenizer_here", model=model, why=str(error))
             return None
         self._counters[model] = counter

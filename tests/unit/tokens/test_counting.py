@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +115,25 @@ def test_the_paced_engines_words_are_counted_as_it_counts_them(tmp_path: Path, t
     messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": text}]
     ids = chat.render(messages, Vocabulary(tmp_path / "w"), generation_prompt=True, continue_final=False)
     assert counter_for(ModelSettings(engine="paced")).count(messages, {}) == len(ids)
+
+
+def test_those_who_ask_while_the_tokenizer_is_loaded_wait_for_it() -> None:
+    """An estimate in the meantime would make the same request another one, with a generation of its own."""
+    loading, go_on = threading.Event(), threading.Event()
+
+    class Seven:
+        def count(self, messages: Any, params: Any) -> int:  # noqa: ARG002 -- the signature is `Counter`
+            return 7
+
+    def load(_: ModelSettings) -> Seven:
+        loading.set()
+        assert go_on.wait(10)
+        return Seven()
+
+    counts = TokenCounts(Threads(), load)
+    with ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(counts, "m", settings("x"), SAY, {})]
+        assert loading.wait(10)
+        found += [pool.submit(counts, "m", settings("x"), SAY, {}) for _ in range(7)]
+        go_on.set()
+        assert [each.result(10) for each in found] == [7] * 8
