@@ -127,9 +127,11 @@ class Pool:
             NotFound: no such instance beats.
         """
         with translated():
-            if not self._client.exists(f"ph:instance:{instance}"):
-                raise NotFound(f"there is no instance {instance[:80]!r}; GET /admin/pool lists them")
             orders = f"ph:orders:{instance}"
+            # One that was drained and has died since may be resumed before it is back.
+            known = [f"ph:instance:{instance}", *([orders] if wish == "resume" else [])]
+            if not self._client.exists(*known):
+                raise NotFound(f"there is no instance {instance[:80]!r}; GET /admin/pool lists them")
             match wish:
                 case "drain":
                     self._client.hset(orders, "drained", "1")
