@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,14 @@ from tests.support.waiting import wait_until
 ROOT = Path(__file__).parents[3]
 PATIENCE = 30.0
 APPLICATION = """
+import gc
+
 import gevent
 
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] == "/frozen":
+        return [str(gc.get_freeze_count()).encode()]
     def answer():
         yield b"begun"
         if environ["PATH_INFO"] == "/slow":
@@ -120,3 +125,9 @@ def test_gunicorns_workers_end_when_their_master_is_killed(server):
     process.kill()
     process.wait()
     assert psutil.wait_procs(workers, timeout=PATIENCE)[1] == []
+
+
+def test_what_was_loaded_is_no_longer_looked_at_for_garbage(server):
+    _, port = server
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/frozen", timeout=PATIENCE) as answer:
+        assert int(answer.read()) > 10_000
