@@ -29,10 +29,10 @@ def commit(books: Books, held: list[Any], status: str = "completed") -> None:
     assert books.scripts.call("commit", held[0], held[1], held[3], status, result, "", "", 5, 7, 1, log) == 1
 
 
-def stable(books: Books, *, capacity: int = 2, in_flight: int = 2) -> None:
+def stable(books: Books, *, capacity: int = 2, in_flight: int = 2, slot: int = 0) -> None:
     """One instance in the ring."""
-    books.client.hset("ph:instance:m.0", mapping={"capacity": capacity, "in_flight": in_flight, "slot": 0})
-    books.client.rpush("ph:ring:m", "m.0")
+    books.client.hset(f"ph:instance:m.{slot}", mapping={"capacity": capacity, "in_flight": in_flight, "slot": slot})
+    books.client.rpush("ph:ring:m", f"m.{slot}")
 
 
 def measured(books: Books, *, seconds: float = 1) -> None:
@@ -59,6 +59,14 @@ def test_free_places_and_more_instances_shorten_the_wait(books: Books) -> None:
     books.client.hset("ph:instance:m.1", mapping={"capacity": 4, "in_flight": 4, "slot": 1})
     books.client.rpush("ph:ring:m", "m.1")
     assert books.store.submit(*letter()).wait == 0.375
+
+
+def test_all_places_of_a_large_pool_are_reckoned_with_although_not_all_are_looked_at(books: Books) -> None:
+    for slot in range(100):
+        stable(books, capacity=4 if slot % 2 else 6, in_flight=6, slot=slot)
+    measured(books, seconds=10)
+    accepted = [books.store.submit(*letter()) for _ in range(10)]
+    assert accepted[-1].wait == pytest.approx(10 * 10 / 500, rel=0.1)
 
 
 def test_costly_work_ahead_weighs_more(books: Books) -> None:

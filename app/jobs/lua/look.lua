@@ -9,6 +9,6 @@ local now = now_ms()
 local model = ARGV[1]
 local waiting = redis.call('ZCARD', line_key(model))
 local oldest = redis.call('ZRANGE', line_part(model, 'since'), 0, 0, 'WITHSCORES')[2]
-local total, free = places_in_all(model)
+local total, free = places_in_all(model, math.huge)
 return { waiting, oldest and math.max(0, now - tonumber(oldest)) or 0, total, free, wait_ms(outlook(model, now), waiting),
   redis.call('HGETALL', line_part(model, 'tiers')), redis.call('HGETALL', line_part(model, 'tenants')) }

@@ -7,6 +7,7 @@
 local RATE_SECONDS = 30
 local LEAST_RUNS = 4 -- the sums never decay below this many, so that one odd run is not the whole truth after a pause
 local RATE_LIFE_MS = 3600000
+local SAMPLE = 12 -- instances that a submit or a poll looks at: it costs the same however many there are
 
 local function rate_key(model) return 'ph:rate:' .. model end
 
@@ -27,17 +28,29 @@ local function measure_run(g, now)
   redis.call('PEXPIRE', key, RATE_LIFE_MS)
 end
 
--- Places of all instances that would take work, and the free ones among them.
-local function places_in_all(model)
-  local total, free = 0, 0
-  for _, id in ipairs(redis.call('LRANGE', ring_key(model), 0, MOST_LOOKED_AT - 1)) do
+-- Instances of a ring, at most so many of them and then evenly spread over it, whose order turns with every hint.
+local function looked_at(ring, length, most)
+  if length <= most then return redis.call('LRANGE', ring, 0, -1) end
+  local found = {}
+  for i = 0, most - 1 do found[#found + 1] = redis.call('LINDEX', ring, math.floor(i * length / most)) end
+  return found
+end
+
+-- Places of all instances that would take work, and the free ones among them. Of more than `most` instances so many are looked
+-- at, and stand for the others.
+local function places_in_all(model, most)
+  local ring = ring_key(model)
+  local length = redis.call('LLEN', ring)
+  local total, free, looked = 0, 0, looked_at(ring, length, most)
+  for _, id in ipairs(looked) do
     local load = redis.call('HMGET', instance_key(id), 'capacity', 'in_flight')
     if load[1] and redis.call('HEXISTS', breaker_key(id), 'until') == 0 then
       total = total + tonumber(load[1])
       free = free + math.max(0, tonumber(load[1]) - math.max(0, tonumber(load[2] or '0')))
     end
   end
-  return total, free
+  local stand_for = length / math.max(1, #looked)
+  return total * stand_for, free * stand_for
 end
 
 -- What expected waits are made of; nil without a healthy instance or a measurement.
@@ -45,7 +58,7 @@ local function outlook(model, now)
   local r = redis.call('HMGET', rate_key(model), 'work', 'busy', 'runs')
   local work, busy, runs = tonumber(r[1] or '0'), tonumber(r[2] or '0'), tonumber(r[3] or '0')
   if work <= 0 or busy <= 0 then return nil end
-  local total, free = places_in_all(model)
+  local total, free = places_in_all(model, SAMPLE)
   if total == 0 then return nil end
   local waiting = redis.call('ZCARD', line_key(model))
   local cost = tonumber(redis.call('HGET', line_part(model, 'clock'), 'cost') or '0')
