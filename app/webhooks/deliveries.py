@@ -119,6 +119,10 @@ class DeliveryStore:
         """All deliveries of the entry exist."""
         self._client.zrem("ph:outbox", entry)
 
+    def outbox_add(self, entry: str, delay: float) -> None:
+        """Have an entry in `delay` seconds, whether it was there before or not."""
+        self._scripts.call("postpone", entry, _ms(delay), "1")
+
     def outbox_postpone(self, entry: str, delay: float) -> None:
         """Try the entry again in `delay` seconds, if it is still there."""
         self._scripts.call("postpone", entry, _ms(delay))

@@ -2,7 +2,7 @@
 
 The step that ends a generation or a job leaves one outbox entry, however many jobs hang on it. Here the entry becomes
 one delivery per job, in chunks, and goes only when all of them exist. Whoever dies in between loses nothing: the next
-one starts over, and what exists already is not made again.
+one starts over, and what exists already is not made again. A job that cannot be read gets an entry of its own.
 """
 
 from __future__ import annotations
@@ -64,15 +64,35 @@ class FanOut:
     def _advance(self, entry: str) -> int:
         try:
             cursor, job_ids = self._chunk(entry)
-            created = self._store.create(d for job_id in job_ids if (d := self._delivery(job_id)))
         except (*REDIS_AWAY, Unavailable):
             raise
         except Exception as error:  # noqa: BLE001 -- one unreadable entry must not hold up the others; it is kept
-            _log.error("webhook_fanout_failed", entry=entry, error=type(error).__name__)
+            self._note(entry, error)
             self._store.outbox_postpone(entry, _POSTPONED_SECONDS)
             return 0
-        self._move(entry, cursor)
+        unreadable: list[str] = []
+        created = self._store.create(d for job_id in job_ids if (d := self._readable(job_id, unreadable)))
+        for own in unreadable:
+            self._store.outbox_add(own, _POSTPONED_SECONDS)
+        if entry not in unreadable:
+            self._move(entry, cursor)
         return created
+
+    def _readable(self, job_id: str, unreadable: list[str]) -> NewDelivery | None:
+        """The delivery of a job, if it is to have one. What cannot be read becomes an entry of its own."""
+        try:
+            return self._delivery(job_id)
+        except (*REDIS_AWAY, Unavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 -- one unreadable job must not hold up the others; it is kept
+            own = f"job:{job_id}"
+            self._note(own, error)
+            unreadable.append(own)
+            return None
+
+    @staticmethod
+    def _note(entry: str, error: Exception) -> None:
+        _log.error("webhook_fanout_failed", entry=entry, error=type(error).__name__)
 
     def _chunk(self, entry: str) -> tuple[int, list[str]]:
         kind, _, subject = entry.partition(":")

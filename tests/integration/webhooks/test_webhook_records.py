@@ -132,6 +132,7 @@ class Joined:
         self._template = template
         self.ids = [f"resp_{n:032x}" for n in range(count)]
         self.fail_at: int | None = None
+        self.unreadable: set[str] = set()
 
     def jobs_of_generation(self, generation: str, cursor: int, count: int) -> tuple[int, list[str]]:
         assert generation == "g"
@@ -142,6 +143,8 @@ class Joined:
         return (following if following < len(self.ids) else 0), page
 
     def view(self, job_id: str) -> JobView | None:
+        if job_id in self.unreadable:
+            raise ValueError("unreadable")
         return type(self._template)(**{**vars(self._template), "id": job_id})
 
 
@@ -176,6 +179,21 @@ def test_an_unreadable_entry_holds_up_no_other_and_is_kept(post: Office):
     assert FanOut(post.store, jobs).step() == (2, 1)
     assert post.client.zrange("ph:outbox", 0, -1) == ["gen:g"]
     assert not post.store.outbox(10)
+
+
+def test_an_unreadable_job_holds_up_no_other_and_is_kept(post: Office):
+    jobs = joined(post, 150)
+    bad = jobs.ids[3]
+    jobs.unreadable.add(bad)
+    fan_out = FanOut(post.store, jobs)
+    assert [fan_out.step() for _ in range(3)] == [(1, 99), (1, 50), (0, 0)]
+    assert post.client.zrange("ph:outbox", 0, -1) == [f"job:{bad}"]
+    assert not post.store.outbox(10), "it is tried again later"
+    jobs.unreadable.clear()
+    post.client.zadd("ph:outbox", {f"job:{bad}": 1})
+    assert fan_out.step() == (1, 1)
+    assert post.client.zcard("ph:outbox") == 0
+    assert len(post.client.keys("ph:delivery:*")) == 150
 
 
 def test_a_job_that_has_not_ended_keeps_its_entry(post: Office):
