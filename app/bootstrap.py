@@ -82,7 +82,7 @@ def api_parts(settings: Settings) -> ApiParts:
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
             answers=answers, limits=settings.jobs, tokens=TokenCounts(Threads()),
-            check_storage=storage.check, charge=RateLimits(client, RateObserver()).charge,
+            check_storage=storage.check, charges=RateLimits(client, RateObserver()),
         ),
         results=results,
         cancel=Cancel(store, results, hints, owed_hang_ups(store)),

@@ -4,6 +4,8 @@ The library keeps two counters a limit (`ph:limit:{<kind>/<key id>/<limit>/1/min
 the previous minute by what is left of it, and counts in one Lua step on Redis' own clock: two calls can never share the
 last place, and the memory of a limit does not grow with it (a moving window would keep an entry a token).
 
+What is charged, and when it is given back: docs/decisions/0015-tokens-are-charged-at-submit.md.
+
 Failure policy: open. While Redis does not answer the call goes on unlimited and is counted; the submit behind it needs
 the same Redis and answers 503 itself.
 """
@@ -11,22 +13,27 @@ the same Redis and answers 503 itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 import redis
 import structlog
-from limits import RateLimitItemPerMinute
+from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from app.errors import RateLimitExceeded
+from app.lua import ScriptBook, Scripts
 from app.services.api_key import ApiKey
 
 Kind = Literal["requests", "tokens"]
 
 _PREFIX = "ph:limit"
 _MINUTE = 60.0
+_SCRIPTS = ScriptBook(Path(__file__).parent / "lua")
 _log = structlog.get_logger(__name__)
 
 
@@ -107,31 +114,72 @@ class RateLimits:
     def __init__(self, client: redis.Redis, observer: Observer | None = None) -> None:
         self._storage = RedisStorage("redis://", connection_pool=client.connection_pool, key_prefix=_PREFIX)
         self._limiter = SlidingWindowCounterRateLimiter(self._storage)
+        self._scripts = Scripts(client, _SCRIPTS)
         self._observer = observer or Unobserved()
 
-    def charge(self, key: ApiKey, tokens: int) -> None:
+    def charge(self, key: ApiKey, tokens: int, *, repeats: Callable[[], bool]) -> int:
         """Count one request and its tokens. A request that is refused for its tokens stays counted as a request.
+
+        Args:
+            key: whose limits.
+            tokens: prompt and budget.
+            repeats: whether the request only repeats one that was taken already, which needs no tokens. Asked when
+                there are too few of them, and only then, because it costs a round trip.
+
+        Returns:
+            the tokens that were counted.
 
         Raises:
             RateLimitExceeded: with the seconds after which it would pass.
             LimitTooSmall: it can never pass.
         """
+        with self._failing_open(key):
+            if (limit := key.requests_per_minute) is not None and (refusal := self._hit("requests", key, limit, 1)):
+                raise refusal
+            if (limit := key.tokens_per_minute) is None:
+                return 0
+            refusal = self._hit("tokens", key, limit, tokens)
+            if refusal is None:
+                return tokens
+            if not repeats():
+                raise refusal
+        return 0
+
+    def give_back(self, key: ApiKey, tokens: int) -> None:
+        """Uncount the tokens of a request that was not taken on; it stays counted as a request. Never raises."""
+        limit = key.tokens_per_minute
+        if limit is None or not tokens:
+            return
+        with self._failing_open(key):
+            item = _item("tokens", limit)
+            self._scripts.call("give_back", item.key_for(key.id), tokens)
+            self._tell("tokens", limit, self._window(item, key))
+
+    @contextmanager
+    def _failing_open(self, key: ApiKey) -> Iterator[None]:
         try:
-            self._charge("requests", key, key.requests_per_minute, 1)
-            self._charge("tokens", key, key.tokens_per_minute, tokens)
+            yield
         except (redis.RedisError, OSError) as error:
             _log.warning("rate_limit_unchecked", key=key.id, error=type(error).__name__)
             self._observer.unchecked()
 
-    def _charge(self, kind: Kind, key: ApiKey, limit: int | None, cost: int) -> None:
-        if limit is None:
-            return
-        item = RateLimitItemPerMinute(limit, namespace=kind)
+    def _hit(self, kind: Kind, key: ApiKey, limit: int, cost: int) -> RateLimitExceeded | None:
+        """Count, or say why not."""
+        item = _item(kind, limit)
         taken = self._limiter.hit(item, key.id, cost=cost)
-        window = Window(*self._storage.get_sliding_window(item.key_for(key.id), item.get_expiry()))
+        window = self._window(item, key)
+        self._tell(kind, limit, window)
+        return None if taken else _refusal(kind, limit, cost, window)
+
+    def _window(self, item: RateLimitItem, key: ApiKey) -> Window:
+        return Window(*self._storage.get_sliding_window(item.key_for(key.id), item.get_expiry()))
+
+    def _tell(self, kind: Kind, limit: int, window: Window) -> None:
         self._observer.stands(Standing(kind, limit, max(0, limit - window.used), window.reset_seconds))
-        if not taken:
-            raise _refusal(kind, limit, cost, window)
+
+
+def _item(kind: Kind, limit: int) -> RateLimitItem:
+    return RateLimitItemPerMinute(limit, namespace=kind)
 
 
 def _refusal(kind: Kind, limit: int, cost: int, window: Window) -> RateLimitExceeded:

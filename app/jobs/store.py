@@ -24,7 +24,7 @@ from app.jobs import events
 from app.jobs.accepting import Accepted, NotReplicated, QueueCaps, SubmitOutcomeUnknown, queue_full
 from app.jobs.clock import RedisClock
 from app.jobs.generation import CanonicalRequest, NewGeneration, Result
-from app.jobs.job import JobView, NewJob, Status
+from app.jobs.job import Idempotency, JobView, NewJob, Status
 from app.jobs.records import generation_fields, job_fields, seconds_from, view_from
 from app.lua import ScriptBook, Scripts
 from app.redis import REDIS_AWAY
@@ -80,6 +80,11 @@ class JobStore:
         facts = self._facts(job, generation)
         mine, theirs = job_fields(job), generation_fields(job, generation)
         return self._accepted(self._accept("submit", job, facts, len(mine), *mine, *theirs), job, generation)
+
+    def repeats(self, tenant: str, key: Idempotency) -> bool:
+        """Whether a request only repeats one that was taken already: the same key with the same body."""
+        with translated():
+            return bool(self._scripts.call("repeats", tenant, key.key_digest, key.body_digest))
 
     def submit_answered(self, job: NewJob, generation: NewGeneration, answer: Result, *, cache: str) -> Accepted:
         """Write a job that is completed from the start, with an answer from the cache (`cache`: hit or stale).

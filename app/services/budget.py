@@ -46,7 +46,7 @@ def prompt_estimate(messages: list[dict[str, Any]]) -> int:
     return prompt_chars(messages) // _CHARS_PER_TOKEN + _MESSAGE_OVERHEAD * len(messages)
 
 
-def refuse_hopeless(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None) -> None:
+def refuse_hopeless(model: OfferedModel, messages: list[dict[str, Any]], asked: int | None, *, param: str) -> None:
     """The cheap look before anything is counted: a prompt that no tokenizer could make fit.
 
     Raises:
@@ -54,14 +54,14 @@ def refuse_hopeless(model: OfferedModel, messages: list[dict[str, Any]], asked: 
     """
     limit, least = model.settings.context_length, _least(messages)
     if least >= limit:
-        raise too_long(limit, least, asked, param=None, counted=False)
+        raise too_long(limit, least, asked, param=param, counted=False)
 
 
 def _least(messages: list[dict[str, Any]]) -> int:
     return max(1, prompt_chars(messages) // _MOST_CHARS_PER_TOKEN)
 
 
-def exact_budget(model: OfferedModel, prompt: int, asked: int | None, *, param: str) -> Budget:
+def exact_budget(model: OfferedModel, prompt: int, asked: int | None, *, prompt_param: str, param: str) -> Budget:
     """The budget behind a prompt of `prompt` tokens: what was asked for, else the model's setting within what is left.
 
     Raises:
@@ -69,7 +69,7 @@ def exact_budget(model: OfferedModel, prompt: int, asked: int | None, *, param: 
     """
     limit = model.settings.context_length
     if prompt + (asked or 1) > limit:
-        raise too_long(limit, prompt, asked, param=param if prompt < limit else None)
+        raise too_long(limit, prompt, asked, param=param if prompt < limit else prompt_param)
     left = limit - prompt
     return Budget(min(left, model.settings.max_output_tokens or left) if asked is None else asked, prompt)
 
@@ -101,7 +101,7 @@ def too_long(
         limit: tokens of prompt and answer together.
         prompt: tokens of the prompt.
         asked: tokens asked for as output, or None.
-        param: the field at fault, in the wire's spelling.
+        param: the field at fault, in the wire's spelling: the prompt's where that alone is too long.
         counted: whether `prompt` is its exact number or the least that it can be.
     """
     wanted = "at least 1 token" if asked is None else f"{asked} tokens"

@@ -45,6 +45,11 @@ class Order:
     user: str = ""
     wishes: Directives = _NO_WISHES
 
+    @property
+    def prompt_param(self) -> str:
+        """How the wire spells the field that holds the prompt."""
+        return "messages" if self.kind is Kind.CHAT else "input"
+
 
 @dataclass(frozen=True)
 class Submitted:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from app.errors import ContextLengthExceeded, Unavailable
+from app.errors import ContextLengthExceeded, PosthouseError, QueueUnavailable, Unavailable
 from app.jobs.accepting import Accepted, SubmitOutcomeUnknown
 from app.jobs.feed import Feed
 from app.jobs.generation import UNCOUNTED, CanonicalRequest, Dispatch, NewGeneration, new_generation_id
@@ -40,16 +40,34 @@ class HintPublisher(Protocol):
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A checked order about to be kept; `found` is its answer if the cache had it."""
+    """A checked order about to be kept; `found` is its answer if the cache had it, `charged` the tokens paid for it."""
 
+    key: ApiKey
     job: NewJob
     generation: NewGeneration
     plan: Plan
     found: Found | None
+    charged: int
 
 
-def _free(_key: ApiKey, _tokens: int) -> None:
+class Charges(Protocol):
+    """Counts what keys ask for against their limits (see `app.flow.rate_limit`)."""
+
+    def charge(self, key: ApiKey, tokens: int, *, repeats: Callable[[], bool]) -> int: ...
+    def give_back(self, key: ApiKey, tokens: int) -> None: ...
+
+
+class Free:
     """Nobody counts."""
+
+    def charge(self, _key: ApiKey, _tokens: int, *, repeats: Callable[[], bool]) -> int:  # noqa: ARG002 -- as Charges
+        return 0
+
+    def give_back(self, _key: ApiKey, _tokens: int) -> None:
+        """There is nothing to give back."""
+
+
+_FREE = Free()
 
 
 class Submit:
@@ -60,7 +78,7 @@ class Submit:
         voids: submits whose outcome is unknown.
         tokens: counts prompts.
         check_storage: raises what a storage that would not keep the job means to the caller.
-        charge: counts a request and its tokens against the key's limits; raises `RateLimitExceeded`.
+        charges: counts a request and its tokens against the key's limits; raises `RateLimitExceeded`.
     """
 
     def __init__(
@@ -76,9 +94,9 @@ class Submit:
         limits: JobSettings,
         check_storage: Callable[[], object] = lambda: None,
         tokens: PromptTokens = unknown,
-        charge: Callable[[ApiKey, int], object] = _free,
+        charges: Charges = _FREE,
     ) -> None:
-        self._charge = charge
+        self._charges = charges
         self._tokens = tokens
         self._store = store
         self._models = models
@@ -121,7 +139,7 @@ class Submit:
         model = self._models.existing(order.model)
         if order.webhook is not None:
             self._check_url(order.webhook.url)
-        request, cost = self._request(order, model)
+        request, cost, tokens = self._request(order, model)
         plan = self._answers.plan(
             tenant=order.key.tenant, model=model, given=order.params, request=request, wishes=order.wishes
         )
@@ -129,7 +147,13 @@ class Submit:
             new_generation_id(), request, cost, model.settings.revision, join=plan.join, cache=plan.keep,
             dispatch=self._dispatch(order, model),
         )  # fmt: skip
-        return _Prepared(self._job(order), generation, plan, self._answers.find(plan))
+        found = self._answers.find(plan)
+        # Last, so that whatever is refused for what it says costs nothing.
+        charged = self._charges.charge(order.key, tokens, repeats=lambda: self._repeats(order))
+        return _Prepared(order.key, self._job(order), generation, plan, found, charged)
+
+    def _repeats(self, order: Order) -> bool:
+        return order.idempotency is not None and self._store.repeats(order.key.tenant, order.idempotency)
 
     def _dispatch(self, order: Order, model: OfferedModel) -> Dispatch:
         busy = model.settings.busy_reply if order.kind is Kind.CHAT else None
@@ -146,7 +170,8 @@ class Submit:
                 continue
             yield name, found.max_tokens
 
-    def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float]:
+    def _request(self, order: Order, model: OfferedModel) -> tuple[CanonicalRequest, float, int]:
+        """What the engine is asked, its cost in the line, and the tokens that the key's limit is charged."""
         found = self._budget(order, model)
         params = {**order.params, "max_tokens": found.max_tokens}
         if found.uncounted:
@@ -154,15 +179,17 @@ class Submit:
         request = CanonicalRequest(order.messages, params)
         mean = self._models.mean_output(model.name)
         likely = math.ceil(min(found.max_tokens, mean)) if order.max_tokens is None else order.max_tokens
-        self._charge(order.key, found.prompt_tokens + likely)
-        return request, budget.expected_cost(found.prompt_tokens, found.max_tokens, mean)
+        cost = budget.expected_cost(found.prompt_tokens, found.max_tokens, mean)
+        return request, cost, found.prompt_tokens + likely
 
     def _budget(self, order: Order, model: OfferedModel) -> Budget:
-        budget.refuse_hopeless(model, order.messages, order.max_tokens)
+        budget.refuse_hopeless(model, order.messages, order.max_tokens, param=order.prompt_param)
         counted = self._tokens(model.name, model.settings, order.messages, order.params)
         if counted is None:
             return budget.estimated_budget(model, order.messages, order.max_tokens, param=order.budget_param)
-        return budget.exact_budget(model, counted, order.max_tokens, param=order.budget_param)
+        return budget.exact_budget(
+            model, counted, order.max_tokens, prompt_param=order.prompt_param, param=order.budget_param
+        )
 
     def _job(self, order: Order) -> NewJob:
         limits = self._limits
@@ -188,10 +215,23 @@ class Submit:
         )
 
     def _keep(self, ready: _Prepared) -> Submitted:
-        self._voids.settle()
-        self._check_storage()
+        """Keep the job; the tokens of one that is not taken on, or was taken on before, are given back."""
+        try:
+            submitted = self._kept(ready)
+        except QueueUnavailable:
+            raise  # the limits are counted where nobody answers
+        except PosthouseError:
+            self._charges.give_back(ready.key, ready.charged)
+            raise
+        if submitted.replayed:
+            self._charges.give_back(ready.key, ready.charged)
+        return submitted
+
+    def _kept(self, ready: _Prepared) -> Submitted:
         try:
             accepted = self._accept(ready)
+        self._voids.settle()
+        self._check_storage()
         except SubmitOutcomeUnknown as error:
             self._voids.add(error.job_id)
             raise

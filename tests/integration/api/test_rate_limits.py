@@ -8,7 +8,10 @@ import httpx
 import openai
 import pytest
 
+from app.services.keys import KeyStore
 from tests.integration.api.conftest import House
+from tests.support.api_process import ApiProcess
+from tests.support.redis_process import RedisProcess
 
 BODY = {"model": "m", "input": "tokens=1", "background": True, "max_output_tokens": 20}
 HEADERS = [f"x-ratelimit-{what}-{kind}" for kind in ("requests", "tokens") for what in ("limit", "remaining", "reset")]
@@ -86,6 +89,64 @@ def test_a_refused_request_is_not_charged(house: House) -> None:
         assert http.post("/v1/responses", json={**BODY, "temperature": 9}).status_code == 400
         assert http.post("/v1/responses", json={**BODY, "model": "nope"}).status_code == 404
         assert http.post("/v1/responses", json=BODY).status_code == 200
+
+
+def left(response: httpx.Response) -> tuple[int, int]:
+    """Requests and tokens that remain."""
+    requests, tokens = (response.headers[f"x-ratelimit-remaining-{kind}"] for kind in ("requests", "tokens"))
+    return int(requests), int(tokens)
+
+
+def test_a_repetition_is_a_request_without_tokens_even_when_no_token_is_left(house: House) -> None:
+    key = house.new_key("repeats", requests_per_minute=10, tokens_per_minute=100)
+    body = {**BODY, "max_output_tokens": 60}
+    with house.api.http(key=key) as http:
+        http.headers["Idempotency-Key"] = "one action"
+        first, *again = [http.post("/v1/responses", json=body) for _ in range(4)]
+        other = http.post("/v1/responses", json={**body, "input": "tokens=2"})
+    assert [answer.status_code for answer in again] == [200, 200, 200]
+    assert {answer.json()["id"] for answer in (first, *again)} == {first.json()["id"]}
+    requests, tokens = left(first)
+    assert [left(answer) for answer in again] == [(requests - n, tokens) for n in (1, 2, 3)]
+    # Another body is another request, which has to find its tokens first.
+    assert (other.status_code, other.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+def test_a_key_used_with_another_body_costs_a_request_and_no_tokens(house: House) -> None:
+    key = house.new_key("conflicting", requests_per_minute=10, tokens_per_minute=1000)
+    with house.api.http(key=key) as http:
+        http.headers["Idempotency-Key"] = "another action"
+        first = http.post("/v1/responses", json=BODY)
+        refused = http.post("/v1/responses", json={**BODY, "input": "tokens=2"})
+    assert refused.json()["error"]["code"] == "idempotency_conflict"
+    assert left(refused) == (left(first)[0] - 1, left(first)[1])
+
+
+def test_a_refusal_of_the_queue_costs_a_request_and_no_tokens(own_redis: RedisProcess) -> None:
+    api = ApiProcess(own_redis.url(), POSTHOUSE_JOBS__QUEUE_CAP="1")
+    key = KeyStore(own_redis.client()).create("crowd", requests_per_minute=10, tokens_per_minute=1000)[1]
+    try:
+        with api.http(key=key) as http:
+            taken, *refused = [http.post("/v1/responses", json=BODY) for _ in range(3)]
+    finally:
+        api.close()
+    assert [answer.json()["error"]["code"] for answer in refused] == ["queue_full"] * 2
+    requests, tokens = left(taken)
+    assert [left(answer) for answer in refused] == [(requests - 1, tokens), (requests - 2, tokens)]
+
+
+def test_a_shared_answer_costs_what_it_would_alone_and_none_at_hand_costs_nothing(house: House) -> None:
+    key = house.new_key("caching", requests_per_minute=10, tokens_per_minute=1000)
+    body = {**BODY, "input": "hold", "temperature": 0}
+    with house.api.http(key=key) as http:
+        missed = http.post("/v1/responses", json=body, headers={"Cache-Control": "only-if-cached"})
+        first, joined = (http.post("/v1/responses", json=body) for _ in range(2))
+        for answer in (first, joined):
+            http.post(f"/v1/responses/{answer.json()['id']}/cancel")
+    assert (missed.status_code, limits(missed)) == (504, {})
+    assert (first.headers["x-posthouse-cache"], joined.headers["x-posthouse-cache"]) == ("miss", "joined")
+    cost = 1000 - left(first)[1]
+    assert left(joined) == (left(first)[0] - 1, 1000 - 2 * cost)
 
 
 def test_a_keys_list_of_models_is_all_that_it_sees(house: House) -> None:

@@ -54,8 +54,14 @@ def common() -> Iterator[Bad]:
         for size in (9000, 2**31, 10**12):
             body = make(**{budget(path): size})
             yield Bad(f"context {size}", "POST", path, body, budget(path), code="context_length_exceeded")
-        words = {"messages": [{"role": "user", "content": "w " * 9000}]} if path == CHAT else {"input": "w " * 9000}
-        yield Bad("a prompt beyond the context", "POST", path, make(**words), None, code="context_length_exceeded")
+        said = "messages" if path == CHAT else "input"
+        for number in (9000, 500_000):  # the second is refused before anybody counts it
+            text = "w " * number
+            words = {said: [{"role": "user", "content": text}] if path == CHAT else text}
+            name = f"a prompt of {number} words"
+            yield Bad(name, "POST", path, make(**words), said, code="context_length_exceeded")
+            both = make(**words, **{budget(path): 10**6})
+            yield Bad(f"{name} and a budget", "POST", path, both, said, code="context_length_exceeded")
 
 
 def budget(path: str) -> str:

@@ -24,7 +24,7 @@ def say(text: str) -> list[dict[str, str]]:
 
 
 def exact(prompt: int, asked: int | None = None, model: OfferedModel = MODEL) -> Budget:
-    return exact_budget(model, prompt, asked, param="max_tokens")
+    return exact_budget(model, prompt, asked, prompt_param="messages", param="max_tokens")
 
 
 def estimated(text: str, asked: int | None = None, model: OfferedModel = MODEL) -> Budget:
@@ -33,11 +33,11 @@ def estimated(text: str, asked: int | None = None, model: OfferedModel = MODEL) 
 
 def test_a_prompt_that_no_tokenizer_could_make_fit_is_refused_uncounted() -> None:
     with pytest.raises(ContextLengthExceeded, match="holds 2048 tokens, but the prompt has at least 2343 tokens"):
-        refuse_hopeless(MODEL, say("x" * 300_000), None)
+        refuse_hopeless(MODEL, say("x" * 300_000), None, param="messages")
 
 
 def test_what_may_fit_is_left_to_the_count() -> None:
-    refuse_hopeless(MODEL, say("x" * 100_000), 10**9)
+    refuse_hopeless(MODEL, say("x" * 100_000), 10**9, param="messages")
 
 
 @pytest.mark.parametrize(("text", "asked"), [("hi", 2048), ("hi", 10**9), ("x" * 262_000, 100)])
@@ -50,9 +50,9 @@ def test_without_a_count_too_it_is_refused_what_cannot_fit(text: str, asked: int
 @pytest.mark.parametrize(
     ("prompt", "asked", "param", "said"),
     [
-        (2048, None, None, "the prompt has 2048 tokens and at least 1 token"),
-        (2100, None, None, "the prompt has 2100 tokens"),
-        (2100, 5, None, "5 tokens of output"),
+        (2048, None, "messages", "the prompt has 2048 tokens and at least 1 token"),
+        (2100, None, "messages", "the prompt has 2100 tokens"),
+        (2100, 5, "messages", "5 tokens of output"),
         (100, 2000, "max_tokens", "the prompt has 100 tokens and 2000 tokens of output"),
         (100, 10**12, "max_tokens", "1000000000000 tokens"),
     ],
