@@ -67,6 +67,7 @@ class Attempt:
         self._composer = Composer(opened=earlier.opened, text=earlier.text, calls=f"call_{claim.generation[4:]}")
         self._budget = int(params["max_tokens"])
         self._uncounted = str(params.get(UNCOUNTED, ""))
+        self._last: list[str] = []  # what a stop string has ended; see `take`
         self._made = 0  # tokens of this attempt
         self._reasoned = 0  # those of them that were reasoning
         self._usage: exchange.Usage | None = None
@@ -104,6 +105,8 @@ class Attempt:
         request = self._claim.request
         params: dict[str, Any] = {k: v for k, v in request.params.items() if k in fields}
         params["max_tokens"] = self.left
+        if params.get("min_tokens"):
+            params["min_tokens"] = max(0, params["min_tokens"] - self._earlier.tokens)
         if params.get("stop"):
             params |= _STOP_STAYS
         return exchange.EngineRequest(
@@ -124,7 +127,18 @@ class Attempt:
         return exchange.Continuation(text=earlier.text)
 
     def take(self, chunk: exchange.Chunk) -> list[str]:
-        """The events to log for one chunk, as JSON."""
+        """The events to log for one chunk, as JSON.
+
+        What a stop string has ended waits for `close`, to be logged in one step with the end: its ids are the stop
+        string's too, so after the death of a worker in between another would go on behind the string.
+        """
+        shown = self._taken(chunk)
+        if not self.stopped:
+            return shown
+        self._last += shown
+        return []
+
+    def _taken(self, chunk: exchange.Chunk) -> list[str]:
         if chunk.prompt_token_ids and not self.prompt_ids:
             self.prompt_ids = chunk.prompt_token_ids
         made = len(chunk.token_ids) or (1 if chunk.text or chunk.reasoning or chunk.tool_calls else 0)
@@ -158,7 +172,7 @@ class Attempt:
     def close(self) -> list[str]:
         """The events that complete the text once the engine has ended."""
         shown = [*self._thought(self._thoughts.finish()), *self._shown(self._assembler.finish())]
-        return [*shown, *self._composer.close()]
+        return [*self._last, *shown, *self._composer.close()]
 
     def verdict(self) -> Verdict:
         """How the generation ended: completed by stop or tool calls, incomplete by length. After `close`."""
@@ -192,7 +206,8 @@ class Attempt:
         prompt = usage.prompt_tokens - earlier  # the engine was given what had been said as part of its prompt
         made = self._made if self.stopped or not usage.completion_tokens else usage.completion_tokens
         reasoned = usage.reasoning_tokens or self._reasoned
-        return Usage(len(self.prompt_ids) or prompt, earlier + made, usage.cached_tokens, reasoned)
+        asked = len(self.prompt_ids) or prompt
+        return Usage(asked, earlier + made, min(usage.cached_tokens, asked), reasoned)
 
     def _shown(self, piece: Piece | None) -> list[str]:
         return [] if piece is None else self._composer.text(piece)

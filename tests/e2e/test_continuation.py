@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import openai
 import pytest
@@ -69,28 +71,58 @@ def test_a_stop_string_across_the_break_still_ends_the_answer(client):
     assert done.choices[0].finish_reason == "stop"
 
 
-def test_an_answer_goes_on_when_its_worker_is_killed(stack, client):
-    stream = client.responses.create(model="paced", input="{{tokens=150 tpot=20}}", background=True, stream=True)
-    events = []
-    killed = 0
-    for event in stream:
-        events.append(event)
-        if event.sequence_number == 40:
-            killed = _kill_the_worker_of(stack, events[0].response.id)
+_LATE = " ".join(map(str, range(30, 51)))  # the worker holds this back, for two seconds at 100 ms a token
+_BYTES = "žluťoučký kůň · ภาษาไทย · 驿站换马 · 👩‍👩‍👧 🐎"
 
-    assert text(events) == counting(150)
+
+@pytest.mark.parametrize(
+    ("prompt", "more", "read", "expected"),
+    [
+        ("{{tokens=150 tpot=20}}", {}, counting(40), counting(150)),
+        ("{{tokens=80 tpot=20}}", {"max_output_tokens": 50}, counting(20), counting(50)),
+        ("{{tokens=80 tpot=100}}", {"extra_body": {"stop": [_LATE]}}, counting(29), counting(29) + " "),
+        ("{{tokens=80 tpot=100}}", {"extra_body": {"stop": [_LATE + " fifty"]}}, counting(29), counting(80)),
+        ("{{bytes tpot=50}}", {}, _BYTES[:12], _BYTES),
+        ("{{bytes tpot=50}}", {"max_output_tokens": 56}, _BYTES[:20], "žluťoučký kůň · ภาษาไทย · 驿站"),
+    ],
+    ids=["whole", "budget", "held back", "near miss", "half characters", "budget in a character"],
+)
+def test_an_answer_goes_on_when_its_worker_is_killed(stack, prompt, more, read, expected):
+    client = stack.client()
+    whole = client.responses.create(model="paced", input=_hurried(prompt), **more)
+
+    events = _stream_over_a_kill(stack, client, read, input=prompt, **more)
+
+    assert text(events) == expected == whole.output_text
     assert numbers(events) == list(range(len(events)))
-    assert events[-1].response.usage.output_tokens == 150
-    assert killed
-    wait_until(lambda: stack.pid_of("gpu.paced.0") and len(stack.pool()) == 3, what="the worker is back", limit=30)
+    done = events[-1].response
+    assert (done.status, done.output_text) == (whole.status, expected)
+    assert (done.incomplete_details, done.usage) == (whole.incomplete_details, whole.usage)
+    assert stack.job(done.id)["attempts"] == 2
 
 
-def _kill_the_worker_of(stack, job_id: str) -> int:
+def _hurried(prompt: str) -> str:
+    """A prompt of as many tokens that has the same answer."""
+    return re.sub(r"tpot=\d+", "tpot=1", prompt)
+
+
+def _stream_over_a_kill(stack, client, read: str, **request) -> list[Any]:
+    """The events of an answer whose worker is killed once the client has read so much."""
+    events: list[Any] = []
+    worker = 0
+    for event in client.responses.create(model="paced", background=True, stream=True, **request):
+        events.append(event)
+        if event.type == "response.output_text.delta":
+            worker = worker or _worker_of(stack, events[0].response.id)
+            if text(events) == read:
+                os.kill(worker, signal.SIGKILL)
+    return events
+
+
+def _worker_of(stack, job_id: str) -> int:
     redis = stack.redis()
     instance = redis.hget(f"ph:gen:{redis.hget(f'ph:job:{job_id}', 'gen')}", "instance")
-    pid = stack.pid_of(f"gpu.{instance}")
-    os.kill(pid, signal.SIGKILL)
-    return pid
+    return stack.pid_of(f"gpu.{instance}")
 
 
 def test_an_answer_with_a_penalty_is_not_patched_together(stack, client):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.assembly import Assembler, Piece
@@ -56,6 +56,7 @@ def test_ids_without_text_at_the_end_are_dropped() -> None:
     assert assembler.finish() is None
 
 
+@settings(deadline=None)  # a pause of a busy machine is no fault of the code
 @given(
     st.text(alphabet="abc", max_size=40),
     st.lists(st.text(alphabet="abc", min_size=1, max_size=4), max_size=4),

@@ -88,6 +88,28 @@ def test_usage_counts_the_input_once_and_the_output_over_all_attempts() -> None:
     assert (result["usage"]["input_tokens"], result["usage"]["output_tokens"]) == (3, 3)
 
 
+def test_of_the_least_length_too_a_continued_answer_asks_for_what_is_left() -> None:
+    """An engine refuses a least length above the budget, and what was asked for holds for the whole answer."""
+    fields = FIELDS | {"min_tokens"}
+    earlier = Earlier.from_log(logged(*events.OPENING, events.delta("a b c", [7, 8, 9])))
+    asked = [
+        Attempt(claim((1,), min_tokens=least), earlier).request("m", fields, None).params["min_tokens"]
+        for least in (9, 3, 2)
+    ]
+    assert asked == [6, 0, 0]
+    assert Attempt(claim(min_tokens=9), Earlier()).request("m", fields, None).params["min_tokens"] == 9
+
+
+def test_no_more_of_the_input_comes_from_a_cache_than_there_was() -> None:
+    """The engine that goes on has what was said in its prompt, and finds that in its prefix cache too."""
+    earlier = Earlier.from_log(logged(*events.OPENING, events.delta("a b", [7, 8])))
+    attempt = Attempt(claim((1, 2, 3)), earlier)
+    attempt.take(Chunk(" c", (9,), finish_reason="stop"))
+    attempt.take(Chunk(usage=Usage(prompt_tokens=5, completion_tokens=1, cached_tokens=4)))
+    usage = json.loads(attempt.verdict().result)["usage"]
+    assert (usage["input_tokens"], usage["cached_tokens"]) == (3, 3)
+
+
 def test_nothing_left_of_the_budget_ends_as_length() -> None:
     earlier = Earlier.from_log(logged(*events.OPENING, events.delta("x", range(10))))
     attempt = Attempt(claim((1,)), earlier)
@@ -103,6 +125,22 @@ def test_a_stop_string_ends_the_answer_as_stop_whatever_the_engine_says() -> Non
     assert attempt.stopped
     result = json.loads(attempt.verdict().result)
     assert (result["text"], result["finish_reason"]) == ("hey", "stop")
+
+
+def test_what_a_stop_string_ends_is_logged_with_the_end_alone() -> None:
+    """A worker that dies just before it commits leaves a log after which another meets the same stop string."""
+    attempt = Attempt(claim((1,), stop=["!"]), Earlier())
+    begun = [event for n, text in enumerate(("a", " b", " c! d"), 7) for event in attempt.take(Chunk(text, (n,)))]
+    assert attempt.stopped
+
+    again = Attempt(claim((1,), stop=["!"]), Earlier.from_log(logged(*begun)))
+    request = again.request("m", FIELDS, None)
+    assert request.continuation is not None
+    assert request.continuation.token_ids == (7, 8)
+    for end in (attempt, again):
+        end.take(Chunk(" c! d", (9,)))
+        rest = end.close()
+        assert events.text_of(logged(*begun, *rest)) == json.loads(end.verdict().result)["text"] == "a b c"
 
 
 def test_streamed_pieces_of_a_tool_call_become_one_call() -> None:
