@@ -228,10 +228,10 @@ class Submit:
         return submitted
 
     def _kept(self, ready: _Prepared) -> Submitted:
-        try:
-            accepted = self._accept(ready)
         self._voids.settle()
         self._check_storage()
+        try:
+            accepted = self._accept(ready)
         except SubmitOutcomeUnknown as error:
             self._voids.add(error.job_id)
             raise
