@@ -3,7 +3,7 @@
 In production the rules are one Lua step each on Redis' clock, inside the very step that claims, writes or ends a run
 (`app/jobs/lua/lib/breaker.lua`), so that the whole fleet shares one breaker; that text is tested against this one.
 
-    closed ──(enough runs in the window, too many of them faults)──▶ open
+    closed ──(enough runs in the window, too many of them faults of different generations)──▶ open
     open ──(cool-down over, or the failed process replaced)──▶ half open, which lets at most `probes` runs through
     half open ──(a probe gave tokens)──▶ closed
     half open ──(a probe met a fault)──▶ open, with twice the cool-down, up to a bound
@@ -85,12 +85,20 @@ def admits(breaker: Breaker, policy: BreakerPolicy, now: int) -> bool:
     return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and len(breaker.probes) < policy.probes)
 
 
-def after(breaker: Breaker, policy: BreakerPolicy, run: str, outcome: Outcome, now: int) -> Breaker:
-    """The breaker once a run's outcome is known. Runs from before the last opening change nothing."""
+def after(
+    breaker: Breaker, policy: BreakerPolicy, run: str, outcome: Outcome, now: int, *, again: bool = False
+) -> Breaker:
+    """The breaker once a run's outcome is known. Runs from before the last opening change nothing.
+
+    `again`: this very generation has failed on the instance before. Two requests that kill whatever runs them would
+    else look like an instance that fails everybody.
+    """
     if breaker.until is not None:
         if run not in breaker.probes:
             return breaker
         return Breaker() if outcome is Outcome.GOOD else _open(2 * breaker.cool_down, policy, now)
+    if again and outcome is Outcome.FAULT:
+        return breaker
     counts = _counted(breaker.counts, policy, outcome, now)
     runs, faults = (sum(pair[i] for pair in counts.values()) for i in (0, 1))
     if outcome is Outcome.FAULT and runs >= policy.minimum and faults / runs >= policy.error_rate:

@@ -202,6 +202,35 @@ def test_runs_from_before_the_opening_say_nothing_new(books: Books) -> None:
     assert state(books) is BreakerState.HALF_OPEN
 
 
+def fail_again(books: Books, held: list, slot: int = 0) -> None:
+    """A generation that fails on an instance although it has failed there before."""
+    fail(books, held, slot, attempts=9)
+    again = claim(books, slot)
+    assert again[0] == held[0]
+    fail(books, again, slot, attempts=2)
+
+
+def test_what_one_request_does_again_and_again_is_its_own_fault(books: Books) -> None:
+    beat(books)
+    for _ in range(POLICY.minimum - 1):
+        fail_again(books, run(books))
+    assert state(books) is BreakerState.CLOSED
+    counted = books.client.hvals("ph:breaker:m.0")
+    assert sum(map(int, counted)) == POLICY.minimum - 1
+    fail(books, run(books))
+    assert state(books) is BreakerState.OPEN
+
+
+def test_a_probe_that_fails_again_opens_the_breaker_all_the_same(books: Books) -> None:
+    beat(books)
+    for held in [run(books) for _ in range(POLICY.minimum)]:
+        fail(books, held, attempts=9)
+    assert state(books) is BreakerState.OPEN
+    cool_off(books)
+    fail(books, claim(books), attempts=9)
+    assert state(books) is BreakerState.OPEN
+
+
 def test_two_models_and_two_instances_are_independent(books: Books) -> None:
     beat(books, 0)
     beat(books, 1)
@@ -246,17 +275,26 @@ def test_least_loaded_takes_the_least_share_of_places(books: Books) -> None:
     assert accepted.slot == "1"
 
 
+def conclude(books: Books, held: list, outcome: str) -> None:
+    """A run goes well, or its instance fails it and it is tried again, twice."""
+    if outcome == "good":
+        finish(books, held)
+    else:
+        fail(books, held, attempts=3)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_scripts_and_the_pure_rules_agree_on_every_history(books: Books, seed: int) -> None:
     """Random outcomes, and now and then the end of a cool-down; the state and the admission agree after each."""
     chance = random.Random(seed)
     policy = BreakerPolicy(3_600_000, 4, 0.5, 60_000, 100_000, probes=2)
     beat(books, capacity=64)
-    told, now, running = Breaker(), 0, {}
+    told, now, running, blamed = Breaker(), 0, {}, set()
     for _ in range(60):
         match chance.choice(["claim", "claim", "good", "fault", "fault", "cool"]):
             case "claim":
-                books.store.submit(*letter(tenant=f"t{next(_tasks)}"))
+                if not books.client.exists("ph:line:m"):
+                    books.store.submit(*letter(tenant=f"t{next(_tasks)}"))
                 held = claim(books, policy=policy)
                 assert (len(held) > 1) is admits(told, policy, now)
                 if len(held) > 1:
@@ -273,8 +311,9 @@ def test_scripts_and_the_pure_rules_agree_on_every_history(books: Books, seed: i
             case outcome if running:
                 generation = chance.choice(sorted(running))
                 held = running.pop(generation)
-                _ = finish(books, held) if outcome == "good" else fail(books, held)
-                told = after(told, policy, generation, Outcome(outcome), now)
+                conclude(books, held, outcome)
+                told = after(told, policy, generation, Outcome(outcome), now, again=generation in blamed)
+                blamed |= {generation} if outcome == "fault" else set()
                 told = Breaker(told.counts, told.until, told.cool_down, told.probes - {generation})
         assert state(books) is told.state(now)
         assert books.client.hget("ph:breaker:m.0", "cool") == (str(told.cool_down) if told.until is not None else None)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import processes
 from tests.support.events import chat_text, counting
-from tests.support.house import House
+from tests.support.house import House, Part
 from tests.support.stack import POSTHOUSE
 from tests.support.waiting import wait_until
 
@@ -37,6 +37,8 @@ minimum = 3
 open_seconds = 1.5
 [jobs]
 busy_reply_seconds = 1
+lease_seconds = 2
+renew_seconds = 0.5
 [health]
 probe_seconds = 60
 """
@@ -45,10 +47,12 @@ probe_seconds = 60
 @pytest.fixture(scope="module")
 def whole() -> Iterator[House]:
     house = House(CONFIG)
-    house.api()
-    house.worker()
-    yield house
-    house.close()
+    try:
+        house.api()
+        house.worker()
+        yield house
+    finally:
+        house.close()
 
 
 @pytest.fixture
@@ -84,6 +88,14 @@ def poison(home: House) -> str:
     return job
 
 
+def sicken(home: House) -> None:
+    """As many different requests as the breaker wants to see meet a fault, each once; the engine answers on."""
+    for _ in range(3):
+        ended = home.ended(home.submit("{{oom}}")["id"])
+        assert (ended["status"], ended["error"]["code"]) == ("failed", "engine_out_of_memory")
+    wait_until(lambda: breaker(home)["state"] == "open", what="the breaker opens")
+
+
 class Counting:
     """Looks at the engine all the time: the most generations at once, and all that were begun meanwhile."""
 
@@ -112,8 +124,8 @@ class Counting:
 
 
 def test_while_half_open_one_probe_of_the_whole_fleet_reaches_the_engine(home):
-    poison(home)
-    wait_until(lambda: home.pool()[0]["breaker"] == "open", what="the pool shows it")
+    sicken(home)
+    assert home.pool()[0]["breaker"] == "open"
     assert home.get("/readyz")[0] == 503
     hanging = home.submit("{{hang=60}}")["id"]
     with Counting(home) as counts, ThreadPoolExecutor(8) as callers:
@@ -129,6 +141,57 @@ def test_while_half_open_one_probe_of_the_whole_fleet_reaches_the_engine(home):
     ended = [home.ended(job.result()["id"], limit=60) for job in jobs]
     assert {job["status"] for job in ended} == {"completed"}
     wait_until(lambda: breaker(home)["state"] == "closed", what="the breaker closes")
+
+
+PROBE_ENDS = {
+    "its deadline passes": None,
+    "its caller cancels it": lambda home, job: home.ask("POST", f"/v1/responses/{job}/cancel", {}),
+    "its engine dies": lambda home, _: os.kill(home.engine_pid(the_worker(home)), signal.SIGKILL),
+    "its worker is killed": lambda home, _: replace_worker(home),
+}
+
+
+def the_worker(home: House) -> Part:
+    return next(part for part in reversed(home.parts) if part.status is None and "worker" in part.log.name)
+
+
+def replace_worker(home: House) -> None:
+    the_worker(home).signal(signal.SIGKILL)
+    home.worker()
+
+
+def claim_of(home: House, job: str) -> str | None:
+    """The fencing token of who runs a job now; None while nobody does."""
+    generation = home.redis().hget(f"ph:job:{job}", "gen")
+    owner, fence = home.redis().hmget(f"ph:gen:{generation}", "owner", "fence")
+    return fence if owner else None
+
+
+@pytest.mark.parametrize("way", PROBE_ENDS)
+def test_a_probes_place_is_free_again_however_it_ends(home, way):
+    sicken(home)
+    probe = home.submit("{{hang=60}}", deadline_seconds=6 if PROBE_ENDS[way] is None else 120)["id"]
+    home.reaches(probe, "in_progress", limit=30)
+    waiting = home.submit("{{tokens=2}}")["id"]
+    assert (breaker(home)["state"], breaker(home)["probes"]) == ("half_open", 1)
+    claimed = claim_of(home, probe)
+    if PROBE_ENDS[way] is not None:
+        PROBE_ENDS[way](home, probe)
+    if "dies" in way or "killed" in way:  # it is tried again, first, which takes the one place anew
+        wait_until(lambda: claim_of(home, probe) not in {claimed, None}, what="the probe is tried again", limit=60)
+        home.ask("POST", f"/v1/responses/{probe}/cancel", {})
+    assert home.text_of(home.ended(waiting, limit=60)) == counting(2)
+    assert home.job(probe)["status"] in {"failed", "cancelled"}
+    wait_until(lambda: breaker(home)["state"] == "closed", what="the breaker closes")
+
+
+def test_requests_that_fail_however_often_they_are_tried_open_no_breaker(home):
+    """Fewer of them than the breaker wants to see, though each fails on every attempt; the next one need not wait."""
+    for _ in range(2):
+        poison(home)
+    assert (breaker(home)["state"], breaker(home)["faults"]) == ("closed", 2)
+    assert home.get("/readyz")[0] == 200
+    assert home.text_of(home.ended(home.submit("fine")["id"])) == "fine"
 
 
 def test_poison_ends_among_the_dead_letters_and_can_be_tried_again(home):
@@ -148,7 +211,7 @@ def test_poison_ends_among_the_dead_letters_and_can_be_tried_again(home):
 
 
 def test_operators_see_and_reset_breakers_on_the_command_line(home):
-    poison(home)
+    sicken(home)
     assert "paced.0" in command(home, "breakers")
     command(home, "breakers", "reset", "paced.0")
     assert breaker(home)["state"] == "closed"

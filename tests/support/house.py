@@ -136,6 +136,11 @@ class House(Door):
 
         wait_until(ready, what="the worker is ready", limit=limit, every=0.1)
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every role that was ever started, the oldest first."""
+        return tuple(self._parts)
+
     def redis(self) -> redis.Redis:
         return self.jobs_redis.client()
 

@@ -96,18 +96,26 @@ local function count_outcome(key, p, good, now)
   return runs, faults
 end
 
+-- Whether a generation has failed on an instance before; notes that it has now. A request that kills an engine each time it
+-- is tried there says no more than it said the first time.
+local function blames_again(gen_id, instance)
+  return redis.call('HSETNX', gen_key(gen_id), 'failed_on:' .. instance, '1') == 0
+end
+
 -- A run of generation `g` (as read before its fence changes) went well, or its instance failed it. What is neither (a
 -- client's mistake, a cancel, a deadline, a drain) is not told here.
 local function tell_breaker(gen_id, g, good, now)
   local p = breaker_policy(g.breaker)
   if not p or g.instance == '' then return end
   local key = breaker_key(g.instance)
+  local again = not good and blames_again(gen_id, g.instance)
   local tripped = redis.call('HMGET', key, 'until', 'cool', 'p:' .. gen_id)
   if tripped[1] then
     if tripped[3] ~= g.fence then return end -- it ran before the breaker tripped and says nothing new
     if good then return close_breaker(g.instance) end
     return trip_breaker(g.instance, g.model, math.min(2 * tonumber(tripped[2]), p.max_cool), p, now)
   end
+  if again then return end
   local runs, faults = count_outcome(key, p, good, now)
   if not good and runs >= p.minimum and faults / runs >= p.rate then
     trip_breaker(g.instance, g.model, math.min(p.cool, p.max_cool), p, now)
