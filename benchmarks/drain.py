@@ -17,8 +17,7 @@ from app.jobs.accepting import QueueCaps
 from app.jobs.generation import CanonicalRequest, NewGeneration, new_generation_id
 from app.jobs.job import Kind, NewJob, new_job_id
 from app.jobs.store import JobStore
-from app.queueing import shared_queue
-from benchmarks.support import worker
+from benchmarks.support import bare_tasks, worker
 from benchmarks.support.figures import Outcome, over_rounds
 from benchmarks.support.progress import Progress
 from benchmarks.support.worker import MODEL
@@ -59,9 +58,11 @@ def _round(celery_app: str, jobs: int, concurrency: int) -> float:
             config = worker.configure(Path(folder), server.url(), concurrency=concurrency)
             generations = _fill(server.client(), jobs)
             with worker.running(config, celery_app) as running:
-                running.wait(lambda: _drained(server.client()), what="the queue is empty", limit=_LIMIT)
-            span = _span_of_records(server.client(), generations) if celery_app == worker.REAL_APP else None
-            return jobs / (span or _span_of_tasks(server.client(), jobs))
+                running.wait(lambda: bare_tasks.drained(server.client()), what="the queue is empty", limit=_LIMIT)
+            if celery_app == worker.REAL_APP:
+                return jobs / _span_of_records(server.client(), generations)
+            first, last = bare_tasks.span(server.client(), jobs)
+            return jobs / (last - first)
     finally:
         server.close()
 
@@ -85,10 +86,6 @@ def _letter() -> tuple[NewJob, NewGeneration]:
     return job, NewGeneration(new_generation_id(), request, cost=20)
 
 
-def _drained(client: redis.Redis) -> bool:
-    return not client.llen(shared_queue(MODEL)) and not client.hlen("unacked")
-
-
 def _span_of_records(client: redis.Redis, generations: list[str]) -> float:
     """Seconds from the first claim to the last commit; every generation must have completed."""
     pipeline = client.pipeline(transaction=False)
@@ -98,10 +95,3 @@ def _span_of_records(client: redis.Redis, generations: list[str]) -> float:
     if any(status != "completed" for status, _, _ in records):
         raise RuntimeError("not every job was completed")
     return (max(int(ended) for _, _, ended in records) - min(int(started) for _, started, _ in records)) / 1000
-
-
-def _span_of_tasks(client: redis.Redis, jobs: int) -> float:
-    count, began, ended = (float(part) for part in client.lrange(worker.SPAN_KEY, 0, -1))
-    if count != jobs:
-        raise RuntimeError(f"bare Celery ran {count:.0f} tasks of {jobs}")
-    return ended - began

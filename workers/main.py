@@ -14,13 +14,14 @@ from app import settings as configuration
 from app import telemetry
 from app.hints import Hints
 from app.queueing import create_celery
-from workers import tasks, wiring
+from workers import broker, tasks, wiring
 from workers.batched_events import BatchedEvents
 from workers.gpu_process import GpuProcess
 from workers.process import WorkerProcess
 from workers.webhook_process import WebhookProcess
 
 settings = configuration.load()
+broker.install()
 app = create_celery(settings)
 _hints = Hints(wiring.commands(settings))
 process: WorkerProcess = GpuProcess(settings, _hints) if settings.worker.model else WebhookProcess(settings, _hints)

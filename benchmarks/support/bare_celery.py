@@ -34,4 +34,5 @@ def _log_as_everywhere(**_: object) -> None:
 @signals.worker_shutdown.connect
 def _tell(**_: object) -> None:
     client = redis.Redis.from_url(settings.redis.jobs_url.get_secret_value(), decode_responses=True, protocol=2)
-    client.rpush(SPAN_KEY, len(_times), min(_times), max(_times))
+    if _times:
+        client.rpush(SPAN_KEY, len(_times), min(_times), max(_times))

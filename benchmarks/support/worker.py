@@ -65,14 +65,16 @@ class Worker:
 
 
 @contextlib.contextmanager
-def running(config: Path, celery_app: str) -> Iterator[Worker]:
+def running(config: Path, celery_app: str, *, slot: int = 0) -> Iterator[Worker]:
     """A GPU worker; another Celery app than the real one gets the same pool, queues and options."""
-    words = [celery_app if word == REAL_APP else word for word in entrypoints.gpu_worker(settings_of(config), MODEL, 0)]
+    command = entrypoints.gpu_worker(settings_of(config), MODEL, slot)
+    words = [celery_app if word == REAL_APP else word for word in command]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("POSTHOUSE_")} | {
         "POSTHOUSE_CONFIG": str(config),
         "POSTHOUSE_WORKER__MODEL": MODEL,
+        "POSTHOUSE_WORKER__SLOT": str(slot),
     }
-    log = config.parent / "worker.log"
+    log = config.parent / f"worker.{slot}.log"
     with log.open("ab") as out:
         worker = Worker(subprocess.Popen(words, env=environment, stdout=out, stderr=subprocess.STDOUT), log)
     try:
