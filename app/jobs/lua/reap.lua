@@ -2,14 +2,16 @@
 -- One tick of the reaper, idempotent, run by every worker: take back expired leases, end what is past its deadline,
 -- forget dead instances, say which lines need hints and whether webhooks wait.
 --
--- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms   ARGV[5] limit per kind
+-- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms
+-- ARGV[5] how much one tick may end, take back or hand out: each costs Redis up to 0.1 ms
 -- Keys: ph:reaper hash {tick, hold_until}, ph:running, ph:deadlines, ph:models, ph:instances:<model>,
 --       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:breaker:<instance>, ph:busy, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
 -- Returns {'skipped'} when another reaper has just run, else
---         {'held' | 'reaped', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
+--         {'held' | 'reaped' | 'more', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
+-- 'more': as much was done as one tick may do, and the next one may come at once
 local now = now_ms()
 although_full()
-local tick, lease, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
+local tick, lease, left = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
 local state = redis.call('HMGET', 'ph:reaper', 'tick', 'hold_until')
 local last, hold_until = tonumber(state[1] or '0'), tonumber(state[2] or '0')
 if now >= last and now - last < tick / 2 then return { 'skipped' } end
@@ -32,7 +34,8 @@ local function same_process(g)
 end
 
 if not held then
-  for _, gen_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:running', '-inf', int(now), 'LIMIT', 0, limit)) do
+  for _, gen_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:running', '-inf', int(now), 'LIMIT', 0, left)) do
+    left = left - 1
     local g = read_generation(gen_id)
     if not g or g.owner == '' then
       redis.call('ZREM', 'ph:running', gen_id)
@@ -52,12 +55,33 @@ if not held then
   end
 end
 
-for _, job_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:deadlines', '-inf', int(now), 'LIMIT', 0, limit)) do
-  local code, message = lateness(job_id, now)
-  if leave_generation(job_id, 'failed', code, message, now) == 'ended' then
-    past = past + 1
+-- Where many have shared a generation that has ended, their deadlines are still there. Each is a look only, and 10,000 may
+-- be due at once: they must not hold up those of work that waits.
+local LOOKS = 8 -- cost as much as ending one
+local over = {} -- generation -> whether it has ended
+local function has_ended(job_id)
+  local j = redis.call('HMGET', job_key(job_id), 'gen', 'status')
+  if not j[1] or (j[2] and j[2] ~= '') then return true end
+  if over[j[1]] == nil then
+    local status = redis.call('HGET', gen_key(j[1]), 'status')
+    over[j[1]] = not status or is_terminal(status)
+  end
+  return over[j[1]]
+end
+
+local idle = {}
+for _, job_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:deadlines', '-inf', int(now), 'LIMIT', 0, math.floor(left) * LOOKS)) do
+  if left <= 0 then break end
+  if has_ended(job_id) then
+    idle[#idle + 1] = job_id
+    left = left - 1 / LOOKS
+  else
+    left = left - 1
+    local code, message = lateness(job_id, now)
+    if leave_generation(job_id, 'failed', code, message, now) == 'ended' then past = past + 1 end
   end
 end
+if #idle > 0 then redis.call('ZREM', 'ph:deadlines', unpack(idle)) end
 
 -- Webhook workers need a hint when something is due; one a second is plenty, as a run drains all that is due.
 local function webhooks_wait()
@@ -95,8 +119,12 @@ local function hints_for(model)
 end
 
 local models = redis.call('SMEMBERS', 'ph:models')
-for _, model in ipairs(models) do relieve(model, limit, returned, now) end
-say_busy_to_all(limit, now)
+for _, model in ipairs(models) do left = left - relieve(model, math.ceil(left), returned, now) end
+left = left - say_busy_to_all(math.ceil(left), now)
+if left < 1 then -- the next tick may come at once, whosever it is
+  redis.call('HSET', 'ph:reaper', 'tick', int(now - tick / 2))
+  reply[1] = 'more'
+end
 for _, model in ipairs(models) do
   local hints = hints_for(model)
   if hints > 0 then

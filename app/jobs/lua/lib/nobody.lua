@@ -40,15 +40,22 @@ local function stand_in(gen_id, g, room, now)
   return entry.model
 end
 
--- Hand out what waits for a model without a healthy instance, as far as others have room. Adds to `moved`, model -> number.
+-- Hand out what waits for a model without a healthy instance, as far as others have room and no more than `limit`. Adds to
+-- `moved`, model -> number. Returns how many.
+local MOST_LOOKED_THROUGH = 200
 local function relieve(model, limit, moved, now)
-  if redis.call('EXISTS', line_key(model)) == 0 or anybody_healthy(model, now) then return end
-  local room = {}
-  for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, limit - 1)) do
+  if limit < 1 or redis.call('EXISTS', line_key(model)) == 0 or anybody_healthy(model, now) then return 0 end
+  local room, number = {}, 0
+  for _, member in ipairs(redis.call('ZRANGE', line_key(model), 0, MOST_LOOKED_THROUGH - 1)) do
     local g = read_generation(member:sub(18))
     local other = g and stand_in(member:sub(18), g, room, now)
-    if other then moved[other] = (moved[other] or 0) + 1 end
+    if other then
+      moved[other] = (moved[other] or 0) + 1
+      number = number + 1
+      if number == limit then break end
+    end
   end
+  return number
 end
 
 local function say_busy(gen_id, g, text, now)
@@ -64,6 +71,7 @@ end
 
 -- Answer chats that have waited long enough for nobody. Returns how many.
 local function say_busy_to_all(limit, now)
+  if limit < 1 then return 0 end
   local said = 0
   for _, gen_id in ipairs(redis.call('ZRANGEBYSCORE', 'ph:busy', '-inf', int(now), 'LIMIT', 0, limit)) do
     local g = read_generation(gen_id)
