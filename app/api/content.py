@@ -18,6 +18,7 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _EMPTY_COMPANIONS = frozenset({"refusal", "annotations", "audio", "function_call", "tool_calls"})
 # What an earlier answer may hold besides, and no model is told again.
 _NOT_REPEATED = frozenset({"reasoning", "reasoning_content"})
+_PART_FIELDS = ("type", "text", "logprobs")
 _LONGEST_NAME = 64
 
 
@@ -56,6 +57,7 @@ def _part_text(part: Any, param: str, model: str) -> str:
         raise InvalidRequest(f"{param}: must be an object with a type", param=param)
     if kind not in _TEXT_PARTS:
         raise UnsupportedContent(f"{param}: model {model!r} takes text only, not {kind[:64]!r} parts", param=param)
+    refuse_unknown(part, _PART_FIELDS, param)
     text = part.get("text")
     if not isinstance(text, str):
         raise InvalidRequest(f"{param}.text: must be a string", param=f"{param}.text")

@@ -26,6 +26,10 @@ graceful_timeout = math.ceil(_found.api.graceful_seconds)
 # A gevent hub that does not turn for this long is stuck: the master replaces the worker.
 timeout = 60
 
+# What is said about a proxy before us is not believed: neither the scheme, nor SCRIPT_NAME, which would move paths.
+forwarded_allow_ips = ""
+forwarder_headers = ""
+
 limit_request_line = 4094
 limit_request_fields = 64
 limit_request_field_size = 8190

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import gevent
 from flask import request
 from gevent import monkey
+from gunicorn.http.errors import NoMoreData, ParseException
 from werkzeug.exceptions import ClientDisconnected
 
 from app.api.caller import CallerGone
@@ -31,6 +32,8 @@ def json_object() -> dict[str, Any]:
     """
     if request.mimetype != "application/json":
         raise UnsupportedMediaType("send JSON with Content-Type: application/json")
+    if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        raise UnsupportedMediaType("send the body as it is, without a Content-Encoding")
     return parse_object(_body(parts().settings.api.body_limit))
 
 
@@ -50,8 +53,12 @@ def _read(limit: int) -> bytes:
             if size > limit:
                 raise _too_large(limit)
             chunks.append(chunk)
-    except ClientDisconnected:
+    except ParseException:
+        raise InvalidRequest("the body's chunks are no valid HTTP") from None
+    except (ClientDisconnected, NoMoreData, ConnectionError):
         raise CallerGone from None
+    if size < (request.content_length or 0):
+        raise CallerGone  # what came may be whole to a parser all the same
     return b"".join(chunks)
 
 

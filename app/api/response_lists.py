@@ -17,7 +17,7 @@ from app.jobs.job import Kind, Status
 blueprint = Blueprint("response_lists", __name__, url_prefix="/v1/responses")
 require_key(blueprint, browsers=True)
 
-_METADATA = re.compile(r"^metadata\[(.{1,64})\]$")
+_METADATA = re.compile(r"metadata\[(.{1,64})\]", re.DOTALL)
 _KNOWN = frozenset({"after", "limit", "status", "order"})
 _MOST = 100
 
@@ -25,6 +25,7 @@ _MOST = 100
 @blueprint.get("")
 def jobs() -> Response:
     api = parts()
+    _order("desc")
     found = api.listing.page(
         caller_key(), after=request.args.get("after"), limit=_limit(), status=_status(), metadata=_metadata()
     )
@@ -34,8 +35,9 @@ def jobs() -> Response:
 
 @blueprint.get("/<job_id>/input_items")
 def input_items(job_id: str) -> Response:
+    order = _order("desc", "asc")
     view = parts().results.view(job_id, caller_key(), Kind.RESPONSE)
-    items = view.input_items if request.args.get("order") == "asc" else view.input_items[::-1]
+    items = view.input_items if order == "asc" else view.input_items[::-1]
     after = request.args.get("after")
     if after is not None:
         ids = [item["id"] for item in items]
@@ -50,6 +52,14 @@ def _listed(data: list[dict[str, Any]], *, more: bool) -> dict[str, Any]:
     """A page in OpenAI's form."""
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": more}
+
+
+def _order(*known: str) -> str:
+    """The order asked for; the first one unless it is said."""
+    text = request.args.get("order", known[0])
+    if text not in known:
+        raise InvalidRequest(f"order: must be {' or '.join(known)}", param="order")
+    return text
 
 
 def _limit() -> int:
@@ -71,7 +81,7 @@ def _status() -> Status | None:
 def _metadata() -> dict[str, str]:
     wanted = {}
     for name, value in request.args.items():
-        found = _METADATA.match(name)
+        found = _METADATA.fullmatch(name)
         if found:
             wanted[found[1]] = value
         elif name not in _KNOWN:

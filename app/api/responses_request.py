@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from app.api import content, tool_messages
 from app.api.checking import Budget, Effort, TopLogprobs, WireModel, parse
@@ -13,7 +13,7 @@ from app.api.common_request import CommonRequest, benchmark_params, check_params
 from app.api.input_items import items_of, turns_of
 from app.api.response_format import TextOptions
 from app.api.tools import ResponsesTool, ToolChoice, tool_params
-from app.errors import PermissionDenied
+from app.errors import InvalidRequest, PermissionDenied
 from app.jobs.job import Idempotency, Kind, Webhook
 from app.services.keys import ApiKey
 from app.services.models import Models
@@ -24,6 +24,16 @@ _SPELLED = {"response_format": "text.format", "reasoning_effort": "reasoning.eff
 
 Earlier = Callable[[str, ApiKey], list[dict[str, Any]]]
 TerminalEvent = Literal["response.completed", "response.failed", "response.cancelled", "response.incomplete"]
+
+
+def _check_input(value: Any) -> Any:
+    """Said here, because of a choice of types the parser would name a type as if it were a field."""
+    if not isinstance(value, str | list):
+        raise ValueError("must be text or a list of items")  # noqa: TRY004 -- pydantic's way
+    for at, item in enumerate(value if isinstance(value, list) else ()):
+        if not isinstance(item, dict):
+            raise InvalidRequest(f"input[{at}]: must be an object", param=f"input[{at}]")
+    return value
 
 
 class WebhookRequest(WireModel):
@@ -42,7 +52,7 @@ class ReasoningOptions(WireModel):
 class ResponsesRequest(CommonRequest):
     """The body."""
 
-    input: str | list[dict[str, Any]]
+    input: Annotated[str | list[dict[str, Any]], BeforeValidator(_check_input)]
     instructions: str | None = None
     background: bool | None = None
     previous_response_id: str | None = None

@@ -34,10 +34,12 @@ class ChatTool(WireModel):
     function: Function
 
 
-class ResponsesTool(Function):
-    """Responses' spelling: the function's fields stand beside the type."""
-
+class _OfAType(WireModel):
     type: Literal["function"]
+
+
+class ResponsesTool(Function, _OfAType):
+    """Responses' spelling: the function's fields stand beside the type, which is looked at first."""
 
     @property
     def function(self) -> Function:

@@ -73,7 +73,7 @@ class ClientTokens:
         token = ClientToken(
             "token_" + secrets.token_hex(8), PREFIX + secrets.token_urlsafe(32), expires_in, models, user
         )
-        record = {"key": key.id, "models": models, "owner": user or f"token:{token.id}"}
+        record = {"key": key.id, "models": models, "owner": user or _nobody(token.id)}
         with translated():
             self._client.set(_record(digest_of(token.secret)), json.dumps(record), ex=expires_in)
         return token
@@ -111,6 +111,11 @@ def _narrowed(key: ApiKey, record: dict[str, Any]) -> ApiKey | None:
     if record["models"] and not models:
         return None
     return replace(key, scope="use", owner=record["owner"], models=models)
+
+
+def _nobody(token_id: str) -> str:
+    """Whose jobs those of a token without a user are: nobody else's. No request can name it, as none may hold a NUL."""
+    return f"\0{token_id}"
 
 
 def _record(digest: str) -> str:

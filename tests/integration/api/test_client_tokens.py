@@ -188,3 +188,16 @@ def test_an_open_stream_outlives_its_token(house: House, key: str) -> None:
 
 def expired(http: httpx.Client) -> bool:
     return http.get(RESPONSES).status_code == 401
+
+
+def test_no_end_users_name_stands_for_a_token_without_one(house: House, key: str) -> None:
+    with house.api.http(key=key) as http:
+        made = http.post(TOKENS, json={}).json()
+    job = make(house, made["value"])
+    assert status(house, made["value"], job) == 200
+    for name in (f"token:{made['id']}", made["id"]):
+        assert status(house, token(house, key, user=name), job) == 404
+        assert status(house, made["value"], make(house, key, user=name)) == 404
+    owner = house.redis.client().hget(f"ph:job:{job}", "user")
+    with house.api.http(key=key) as http:
+        assert http.post(TOKENS, json={"user": owner}).status_code == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import time
 from collections.abc import Iterator
 
@@ -109,6 +110,42 @@ def test_what_is_no_http_gets_the_same_shape(house: House, text: bytes, status: 
     assert answer.startswith(b"HTTP/1.1 " + status)
     assert b"x-request-id: req_" in answer
     assert set(json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]) == {"message", "type", "param", "code"}
+
+
+MALFORMED = [b"zz\r\n{}\r\n0\r\n\r\n", b"-2\r\n{}\r\n0\r\n\r\n", b"2\r\n{}XX0\r\n\r\n", b"2;\x01\r\n{}\r\n0\r\n\r\n",
+             b"2\r\n{}\r\n0\r\nbad trailer\r\n\r\n"]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", MALFORMED)
+def test_a_body_in_broken_chunks_is_a_bad_request_and_what_follows_is_not_served(house: House, body: bytes) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {DEV_KEY}\r\nContent-Type: application/json\r\n"
+    next_one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = raw(house, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + body + next_one)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]["code"] == "invalid_request"
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 500", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("reset", [True, False])
+def test_who_hangs_up_while_sending_leaves_no_fault_in_the_log(house: House, framing: str, reset: bool) -> None:
+    path = f"/v1/responses?{framing[:3]}{reset}"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {DEV_KEY}\r\nContent-Type: application/json\r\n"
+    gone = len(house.api.log().split('"status": 499'))
+    with socket.create_connection(("127.0.0.1", house.api.port), timeout=10) as connection:
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(f"{head}{framing}\r\n\r\n".encode() + (b"f0\r\n{" if "chunked" in framing else b"{"))
+    wait_until(lambda: len(house.api.log().split('"status": 499')) > gone, what="the API notices")
+    assert "request_failed" not in house.api.log()
+
+
+@pytest.mark.parametrize("name", ["SCRIPT_NAME", "PATH_INFO", "X-Forwarded-Ssl"])
+def test_no_header_of_a_caller_moves_the_path(house: House, name: str) -> None:
+    text = (
+        f"GET /healthz HTTP/1.1\r\nHost: x\r\n{name}: /healthz\r\nX-Forwarded-Proto: https\r\nConnection: close\r\n\r\n"
+    )
+    assert raw(house, text.encode()).startswith(b"HTTP/1.1 200 ")
 
 
 def test_streams_end_within_the_grace_period_and_their_jobs_go_on(brisk_house: House) -> None:

@@ -61,4 +61,7 @@ def raw() -> Iterator[Bad]:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
             headers = {"Content-Type": kind}
             yield Bad(f"sent as {kind!r}", "POST", path, b"{}", None, 415, "unsupported_media_type", headers)
+        for coding in ("gzip", "br", "identity, gzip"):
+            headers = {"Content-Encoding": coding}
+            yield Bad(f"coded as {coding}", "POST", path, b"{}", None, 415, "unsupported_media_type", headers)
         yield Bad("too large", "POST", path, b" " * 1_100_000, None, 413, "body_too_large")

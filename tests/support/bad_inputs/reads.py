@@ -49,6 +49,10 @@ def lists() -> Iterator[Bad]:
         yield Bad(f"status={value}", "GET", f"{RESPONSES}?status={value}", None, "status")
     for value in (NOBODY, "x", "%00"):
         yield Bad(f"after={value}", "GET", f"{RESPONSES}?after={value}", None, "after")
+    for value in ("asc", "newest", ""):
+        yield Bad(f"order={value}", "GET", f"{RESPONSES}?order={value}", None, "order")
+    for value in ("newest", ""):
+        yield Bad(f"items order={value}", "GET", f"{RESPONSES}/{NOBODY}/input_items?order={value}", None, "order")
     for name in ("offset", "metadata", "metadata[]", "model"):
         yield Bad(f"filter {name}", "GET", f"{RESPONSES}?{name}=x", None, name)
     for value in ("0", "1001", "x", "-1"):

@@ -19,6 +19,7 @@ def responses() -> Iterator[Bad]:
         "text": ["x", []],
         "tools": ["x", [1], {}],
         "webhook": ["https://example.com/", []],
+        "include": ["x", {}],
         "previous_response_id": [7, []],
     }.items():
         for value in values:
@@ -33,6 +34,9 @@ def responses() -> Iterator[Bad]:
     for kind in ("item_reference", "computer_call", 7):
         body = respond(input=[{"type": kind, "id": "x"}])
         yield Bad(f"item {kind}", "POST", RESPONSES, body, "input[0]", code="unsupported_content")
+    for kind in ("web_search", "file_search", "mcp", 7, None):
+        body = respond(tools=[{"type": kind}])
+        yield Bad(f"tool {kind}", "POST", RESPONSES, body, "tools[0].type")
     for earlier in (NOBODY, "resp_x", "", "chatcmpl-" + "0" * 32, f"{NOBODY}\n"):
         body = respond(previous_response_id=earlier)
         yield Bad(f"after {earlier!r}", "POST", RESPONSES, body, "previous_response_id", 404, "job_not_found")
@@ -40,6 +44,12 @@ def responses() -> Iterator[Bad]:
 
 
 _INPUTS: list[tuple[str, Any, str]] = [
+    ("input null", None, "input"),
+    ("input a number", 5, "input"),
+    ("input an object", {"role": "user", "content": "hi"}, "input"),
+    ("input of texts", ["hi"], "input[0]"),
+    ("an item that is null", [USER, None], "input[1]"),
+    ("an item that is a list", [[USER]], "input[0]"),
     ("input empty list", [], "input"),
     ("input empty", "", "input"),
     ("input blank", " \n", "input"),
@@ -49,7 +59,12 @@ _INPUTS: list[tuple[str, Any, str]] = [
     ("an item whose content is null", [{"role": "user", "content": None}], "input[0].content"),
     ("an item without parts", [{"role": "user", "content": []}], "input[0].content"),
     ("an item's unknown field", [{**USER, "x": 1}], "input[0].x"),
-]
+    ("a part's unknown field", [{"role": "user", "content": [{"type": "input_text", "text": "hi", "x": 1}]}],
+     "input[0].content[0].x"),
+    ("an answer with annotations", [USER, {"role": "assistant", "content": [
+        {"type": "output_text", "text": "hi", "annotations": [{"type": "url_citation"}]}]}],
+     "input[1].content[0].annotations"),
+]  # fmt: skip
 
 
 def _webhooks() -> Iterator[Bad]:
