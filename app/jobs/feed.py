@@ -70,6 +70,10 @@ class Feed:
         """Tails that are open now."""
         return sum(map(len, self._tails.values()))
 
+    def follows(self, generation: str) -> bool:
+        """Whether any tail of this generation is open."""
+        return generation in self._tails
+
     def open(self, generation: str, *, start: int | None = 0, fresh: bool = False) -> Tail:
         """Subscribe to a generation. Use the tail as a context manager: the last one to close unsubscribes.
 
@@ -87,7 +91,7 @@ class Feed:
             if not others:
                 self._send("SUBSCRIBE", generation)
             elif self._link is not None and not self._acks_due.get(generation):
-                tail.subscribed()
+                tail.subscribed(from_the_start=True)
         return tail
 
     def close(self) -> None:

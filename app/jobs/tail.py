@@ -78,8 +78,9 @@ class Tail:
             self._messages.append(message)
         self._wake.set()
 
-    def subscribed(self) -> None:
-        """Everything that is published from now on will be put."""
+    def subscribed(self, *, from_the_start: bool = False) -> None:
+        """Everything that is published from now on will be put; `from_the_start`: since the tail was opened."""
+        self._heard = self._heard or from_the_start
         self._subscribed.set()
 
     def unsubscribed(self) -> None:

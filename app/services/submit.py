@@ -24,6 +24,7 @@ from app.services.first_views import as_answered, as_queued
 from app.services.keys import ApiKey
 from app.services.models import Models, OfferedModel
 from app.services.orders import Order, Submitted
+from app.services.tails import Tails
 from app.settings import JobSettings
 from app.tokens.counting import PromptTokens, unknown
 
@@ -101,6 +102,7 @@ class Submit:
         self._store = store
         self._models = models
         self._feed = feed
+        self._tails = Tails(feed)
         self._hints = hints
         self._voids = voids
         self._check_url = check_url
@@ -118,22 +120,20 @@ class Submit:
     def submit_followed(self, order: Order) -> tuple[Submitted, Tail | None]:
         """Like `submit`, with a tail that was opened first, so that no event needs a second look into the log.
 
-        No tail for an answer from the cache that is not streamed: there is nothing to follow.
+        Of an order that is not streamed the tail brings the end only; None when it has come already.
         """
         ready = self._prepare(order)
-        if ready.found is not None and not order.stream:
-            submitted = self._keep(ready)
-            return submitted, self._feed.open(submitted.view.generation) if submitted.replayed else None
-        tail = self._feed.open(ready.generation.id, fresh=True)
-        try:
-            submitted = self._keep(ready)
-        except BaseException:
-            tail.close()
-            raise
-        if submitted.view.generation != ready.generation.id or ready.found is not None:
-            tail.close()
-            tail = self._feed.open(submitted.view.generation)
-        return submitted, tail
+
+        def keep() -> Submitted:
+            return self._keep(ready)
+
+        if order.stream:
+            return self._tails.stream(ready.generation.id, keep, fresh=ready.found is None)
+        if ready.found is None:
+            return self._tails.wait(ready.generation.id, ready.plan.join, keep)
+        submitted = keep()
+        ended = submitted.view.status.terminal
+        return submitted, None if ended else self._feed.open(submitted.view.generation, start=None)
 
     def _prepare(self, order: Order) -> _Prepared:
         model = self._models.existing(order.model)
