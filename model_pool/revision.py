@@ -8,6 +8,14 @@ from pathlib import Path
 _DIGITS = 12
 
 
+def tokenizer_of(path: str, revision: str = "") -> str:
+    """Whose token ids an answer consists of: equal only where an id surely means the same.
+
+    Stricter than the revision, which operators name as they like: another path is another tokenizer, too.
+    """
+    return hashlib.sha256(f"{path}\n{revision_of(path, revision)}".encode()).hexdigest()[:_DIGITS]
+
+
 def revision_of(path: str, revision: str = "") -> str:
     """The configured revision; else, for a folder on this host, a fingerprint of it; else the path itself.
 

@@ -31,7 +31,7 @@ class Earlier:
 
     Attributes:
         opened: the output item has been announced.
-        text, token_ids: what was shown; ids are complete only if `by_ids`.
+        text, token_ids: what was shown; ids are complete, and those of the tokenizer at hand, only if `by_ids`.
         tokens: of what was shown; where an engine gives no ids one for each delta, which is the least it can be.
     """
 
@@ -42,21 +42,27 @@ class Earlier:
     tokens: int = 0
 
     @classmethod
-    def from_log(cls, log: Sequence[events.Event]) -> Earlier:
+    def from_log(cls, log: Sequence[events.Event], tokenizer: str = "") -> Earlier:
+        """What stands in the log, for an instance with this tokenizer (see `model_pool.revision.tokenizer_of`)."""
         deltas = [e for e in log if e.kind == "delta"]
+        ours = events.tokenizers_of(deltas) == {tokenizer}
         return cls(
             opened=any(e.kind == "part" for e in log),
             text=events.text_of(deltas),
             token_ids=events.token_ids_of(deltas),
-            by_ids=bool(deltas) and all(e.body.get("i") for e in deltas),
+            by_ids=ours and all(e.body.get("i") for e in deltas),
             tokens=sum(len(e.body.get("i") or ()) or 1 for e in deltas),
         )
 
 
 class Attempt:
-    """Follows one stream from the engine and says what to log and how it ended."""
+    """Follows one stream from the engine and says what to log and how it ended.
 
-    def __init__(self, claim: Claim, earlier: Earlier) -> None:
+    Args:
+        tokenizer: whose ids the engine gives.
+    """
+
+    def __init__(self, claim: Claim, earlier: Earlier, tokenizer: str = "") -> None:
         self._claim = claim
         self._earlier = earlier
         params = claim.request.params
@@ -64,7 +70,9 @@ class Attempt:
         stops = [stop] if isinstance(stop, str) else stop
         self._assembler = Assembler(stops)
         self._thoughts = Assembler(stops)
-        self._composer = Composer(opened=earlier.opened, text=earlier.text, calls=f"call_{claim.generation[4:]}")
+        self._composer = Composer(
+            opened=earlier.opened, text=earlier.text, calls=f"call_{claim.generation[4:]}", tokenizer=tokenizer
+        )
         self._budget = int(params["max_tokens"])
         self._uncounted = str(params.get(UNCOUNTED, ""))
         self._last: list[str] = []  # what a stop string has ended; see `take`
@@ -72,7 +80,8 @@ class Attempt:
         self._reasoned = 0  # those of them that were reasoning
         self._usage: exchange.Usage | None = None
         self._finish: str | None = None
-        self.prompt_ids: tuple[int, ...] = claim.prompt_token_ids
+        # Where nothing was shown they may be those of an instance with another tokenizer; the engine tells them again.
+        self.prompt_ids: tuple[int, ...] = claim.prompt_token_ids if earlier.text else ()
 
     @property
     def left(self) -> int:

@@ -21,9 +21,11 @@ class Composer:
         opened: an earlier attempt has announced the message.
         text: what it has shown of it.
         calls: prefix of ids for calls that the engine gives none.
+        tokenizer: whose ids these are; said with the first of them.
     """
 
-    def __init__(self, *, opened: bool = False, text: str = "", calls: str = "call") -> None:
+    def __init__(self, *, opened: bool = False, text: str = "", calls: str = "call", tokenizer: str = "") -> None:
+        self._tokenizer = tokenizer
         self._items = [_Open(Item(MESSAGE), text)] if opened else []
         self._open = opened
         self._prefix = calls
@@ -37,7 +39,12 @@ class Composer:
         """Visible text, with its ids and log-probabilities."""
         before = self._switch(MESSAGE)
         self._items[-1].add(piece)
-        return [*before, events.delta(piece.text, piece.token_ids, piece.logprobs)]
+        return [*before, events.delta(piece.text, piece.token_ids, piece.logprobs, self._unsaid(piece))]
+
+    def _unsaid(self, piece: Piece) -> str:
+        said = self._tokenizer if piece.token_ids else ""
+        self._tokenizer = "" if said else self._tokenizer
+        return said
 
     def reasoning(self, piece: Piece) -> list[str]:
         """Text of the reasoning."""

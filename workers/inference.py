@@ -47,6 +47,7 @@ class Inference:
         owner: this process, unique in the fleet.
         instance: `<model>.<slot>`.
         fields: the engine's allow-list of request fields.
+        tokenizer: whose token ids the engine gives (see `model_pool.revision.tokenizer_of`).
         salt_key: secret from which each tenant's prefix-cache salt is made.
         on_requeued: called with (model, generation, slot) when a generation is for another instance: it went back to
             the line, or this one may not run it. The slot is None where nobody else has a free place.
@@ -65,6 +66,7 @@ class Inference:
         owner: str,
         instance: str,
         fields: frozenset[str],
+        tokenizer: str,
         limits: Limits,
         salt_key: bytes,
         on_requeued: Callable[[str, str, str | None], None],
@@ -78,6 +80,7 @@ class Inference:
         self._flusher = flusher
         self._model, self._owner, self._instance = model, owner, instance
         self._fields = fields
+        self._tokenizer = tokenizer
         self._limits = limits
         self._salt_key = salt_key
         self._on_requeued = on_requeued
@@ -176,10 +179,11 @@ class Inference:
     async def _prepared(self, run: Run) -> Attempt:
         claim = run.claim
         if not claim.resumed or claim.sequence <= events.FIRST_OUTPUT:
-            return Attempt(claim, Earlier())
+            return Attempt(claim, Earlier(), self._tokenizer)
         while True:
             try:
-                return Attempt(claim, Earlier.from_log(await self._work.log(claim.generation, events.FIRST_OUTPUT)))
+                log = await self._work.log(claim.generation, events.FIRST_OUTPUT)
+                return Attempt(claim, Earlier.from_log(log, self._tokenizer), self._tokenizer)
             except REDIS_AWAY:
                 await asyncio.sleep(_RETRY_SECONDS)  # the time limit of the run bounds this
 

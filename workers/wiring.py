@@ -123,6 +123,7 @@ def gpu_worker(
     )
     trust = Trust(instance, lambda: worker.state_changed())  # noqa: PLW0108 -- the worker is made last
     inference = Inference(
+        tokenizer=tokenizer_of(spec.model.path, spec.model.revision),
         instance,
         trust,
         work,
@@ -156,7 +157,7 @@ def gpu_worker(
     facts = Facts(
         model=spec.model.name,
         slot=spec.slot,
-        revision=revision_of(spec.model.path, spec.model.revision),
+        revision=revision,
         engine=spec.model.engine,
         device=spec.device,
         capacity=spec.model.max_concurrency,

@@ -8,7 +8,8 @@ The log is a Redis Stream; entry `<sequence + 1>-0` holds one JSON object:
     {"k": "item"}                                 an output message begins
     {"k": "part"}                                 its text part begins
     {"k": "delta", "x": TEXT, "i": [IDS]}         text, and the token ids it came from (where known); where they were
-                                                  asked for, its log-probabilities as "l", all finite or null
+                                                  asked for, its log-probabilities as "l", all finite or null; the
+                                                  first one of each attempt says as "t" whose ids they are
     {"k": "text_done"} {"k": "part_done"} {"k": "item_done"}
     {"k": "r_item"}                               reasoning begins
     {"k": "r_delta", "x": TEXT}
@@ -58,11 +59,17 @@ class Event:
         return self.kind == "end"
 
 
-def delta(text: str, token_ids: Sequence[int] = (), logprobs: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The JSON of a text delta; assembled by hand, as there is one for every token."""
+def delta(
+    text: str, token_ids: Sequence[int] = (), logprobs: Sequence[Mapping[str, Any]] = (), tokenizer: str = ""
+) -> str:
+    """The JSON of a text delta; assembled by hand, as there is one for every token.
+
+    `tokenizer`: whose ids these and the following ones are (see `model_pool.revision.tokenizer_of`), plain letters.
+    """
     ids = f',"i":[{",".join(map(str, token_ids))}]' if token_ids else ""
     more = f',"l":{_dumps(list(logprobs))}' if logprobs else ""
-    return f'{{"k":"delta","x":{encode_basestring(text)}{ids}{more}}}'
+    whose = f',"t":"{tokenizer}"' if tokenizer else ""
+    return f'{{"k":"delta","x":{encode_basestring(text)}{ids}{more}{whose}}}'
 
 
 def reasoning(text: str) -> str:
@@ -100,6 +107,15 @@ def from_stream(entries: Iterable[tuple[str, dict[str, str]]]) -> list[Event]:
 def text_of(events: Iterable[Event]) -> str:
     """The text that a run of events adds up to."""
     return "".join(e.body["x"] for e in events if e.kind == "delta")
+
+
+def tokenizers_of(events: Iterable[Event]) -> set[str]:
+    """Whose ids a run of deltas holds; "" stands for those that do not say it."""
+    found, last = set(), ""
+    for event in events:
+        last = str(event.body.get("t", last))
+        found.add(last)
+    return found
 
 
 def token_ids_of(events: Iterable[Event]) -> tuple[int, ...]:

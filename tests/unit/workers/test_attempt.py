@@ -67,6 +67,43 @@ def test_without_ids_an_answer_is_continued_by_its_text() -> None:
     assert (continuation.text, continuation.by_ids) == ("a b", False)
 
 
+def test_the_first_ids_of_an_attempt_say_whose_they_are() -> None:
+    attempt = Attempt(claim(), Earlier(), "tok1")
+    chunks = (Chunk("a"), Chunk("b", (1,)), Chunk("c", (2,)))
+    deltas = [e for chunk in chunks for e in attempt.take(chunk) if json.loads(e)["k"] == "delta"]
+    assert [json.loads(e).get("t") for e in deltas] == [None, "tok1", None]
+
+
+@pytest.mark.parametrize(
+    ("tokenizers", "by_ids"),
+    [
+        (["tok1", ""], True),
+        (["tok1", "tok1"], True),
+        (["tok2", ""], False),  # another revision's ids would be garbage here
+        (["tok1", "tok2"], False),
+        (["tok2", "tok1"], False),
+        (["", ""], False),  # a worker that did not say it
+    ],
+)
+def test_ids_are_continued_only_where_all_of_them_mean_the_same(tokenizers: list[str], by_ids: bool) -> None:
+    deltas = [events.delta(f" {n}", [7 + n], tokenizer=told) for n, told in enumerate(tokenizers)]
+    earlier = Earlier.from_log(logged(*events.OPENING, *deltas), "tok1")
+    attempt = Attempt(claim((1, 2, 3)), earlier, "tok1")
+    continuation = attempt.request("m", FIELDS, None).continuation
+    assert continuation is not None
+    assert (continuation.text, continuation.by_ids) == (" 0 1", by_ids)
+    attempt.take(Chunk(" 2", (9,), prompt_token_ids=(4, 5, 6, 7), finish_reason="stop"))
+    attempt.take(Chunk(usage=Usage(prompt_tokens=6, completion_tokens=1)))
+    usage = json.loads(attempt.verdict().result)["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (3, 3)  # the input as it was counted first
+
+
+def test_the_prompts_ids_are_told_anew_while_nothing_was_shown() -> None:
+    attempt = Attempt(claim((1, 2, 3)), Earlier(), "tok1")
+    attempt.take(Chunk(" 0", (9,), prompt_token_ids=(4, 5)))
+    assert attempt.prompt_ids == (4, 5)
+
+
 def test_without_ids_the_budget_and_the_usage_go_by_what_was_shown() -> None:
     """An engine that streams no ids gives about a delta a token: a lost instance must not double a client's budget."""
     earlier = Earlier.from_log(logged(*events.OPENING, events.delta("a"), events.delta(" b"), events.delta(" c")))
