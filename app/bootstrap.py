@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import time
+from collections.abc import Iterator, Mapping
 
 import redis
 
@@ -21,6 +22,7 @@ from app.jobs.store import JobStore
 from app.jobs.voids import Owed
 from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
+from app.services.catalogue import Catalogue
 from app.services.client_tokens import ClientTokens
 from app.services.conversation import Conversation
 from app.services.dead_letters import DeadLetters
@@ -32,7 +34,7 @@ from app.services.pool import Pool
 from app.services.results import Results
 from app.services.storage import Storage
 from app.services.submit import Submit
-from app.settings import Settings
+from app.settings import ModelSettings, Settings
 from app.tokens.counting import TokenCounts
 from app.tokens.threads import Threads
 from app.webhooks.lookup import SystemLookup
@@ -44,7 +46,6 @@ from cache.response_cache import CacheLimits, ResponseCache
 from cache.store import RedisEntryStore
 from cache.tally import Tally
 from cache.ttl import Lifetime
-from model_pool.revision import revision_of
 
 # Commands take well under a millisecond, so this many carry any number of streams; who finds none free waits.
 _API_CONNECTIONS = 64
@@ -59,16 +60,18 @@ def api_parts(settings: Settings) -> ApiParts:
     voids = Owed("void", store.void)
     hints = Hints(client)
     keys = _keys(settings, client)
-    models = Models(settings.models, store.stats, now=time.time())
+    catalogue = Catalogue(settings.models)
+    models = Models(catalogue, store.stats, now=time.time())
     results = Results(store, feed, voids)
-    pool = Pool(client, settings.models)
+    pool = Pool(client, catalogue)
     storage = _storage(settings, client)
-    cache = response_cache(settings, local=True)
-    answers = Answers(cache, revisions(settings), nobody=lambda model: not pool.available()[model])
+    cache = response_cache(settings, catalogue, local=True)
+    answers = Answers(cache, nobody=lambda model: not pool.available().get(model))
     targets = Targets(settings.webhooks.allow_hosts, SystemLookup())
     secrets = TenantSecrets(client, settings.secret_key.get_secret_value())
     return ApiParts(
         settings=settings,
+        catalogue=catalogue,
         store=store,
         feed=feed,
         voids=voids,
@@ -78,7 +81,7 @@ def api_parts(settings: Settings) -> ApiParts:
         pool=pool,
         storage=storage,
         cache=cache,
-        dead_letters=_dead_letters(settings, client, hints),
+        dead_letters=DeadLetters(client, hints, catalogue),
         submit=Submit(
             store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=targets.check_url,
             answers=answers, limits=settings.jobs, tokens=TokenCounts(Threads()),
@@ -99,7 +102,7 @@ def _storage(settings: Settings, jobs: redis.Redis) -> Storage:
     return Storage(jobs, redis_clients.jobs_client(cache, timeout=settings.redis.cache_timeout, max_connections=2))
 
 
-def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
+def response_cache(settings: Settings, models: Mapping[str, ModelSettings], *, local: bool) -> ResponseCache:
     """The response cache of a process. Without `local` it keeps no copies of its own, for processes that only write."""
     redis_settings, sizes = settings.redis, settings.cache
     client = redis_clients.jobs_client(redis_clients.cache_server(redis_settings), timeout=redis_settings.cache_timeout)
@@ -109,10 +112,7 @@ def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
         local=LocalLru(entries=sizes.local_entries if local else 0, size=sizes.local_bytes, monotonic=time.monotonic),
         store=store,
         tally=Tally(store, monotonic=time.monotonic),
-        lifetimes={
-            name: Lifetime(model.cache.ttl, model.cache.jitter, model.cache.stale_seconds)
-            for name, model in settings.models.items()
-        },
+        lifetimes=_Lifetimes(models),
         clock=time.time,
         chance=random.random,
         observer=observer,
@@ -120,9 +120,21 @@ def response_cache(settings: Settings, *, local: bool) -> ResponseCache:
     )
 
 
-def revisions(settings: Settings) -> dict[str, str]:
-    """Each model's revision, as part of what tells its answers from another's."""
-    return {name: revision_of(model.path, model.revision) for name, model in settings.models.items()}
+class _Lifetimes(Mapping[str, Lifetime]):
+    """How long answers of each model are fresh, as configured at the moment."""
+
+    def __init__(self, models: Mapping[str, ModelSettings]) -> None:
+        self._models = models
+
+    def __getitem__(self, name: str) -> Lifetime:
+        found = self._models[name].cache
+        return Lifetime(found.ttl, found.jitter, found.stale_seconds)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
 
 
 def job_store(settings: Settings, client: redis.Redis) -> JobStore:
@@ -155,18 +167,14 @@ def pool(settings: Settings) -> Pool:
 def overviews(settings: Settings) -> Overviews:
     """What `posthouse top` shows, for the command line."""
     client = _command_client(settings)
-    cache = response_cache(settings, local=False)
+    cache = response_cache(settings, settings.models, local=False)
     return Overviews(Pool(client, settings.models), _storage(settings, client), cache.stats)
 
 
 def dead_letters(settings: Settings) -> DeadLetters:
     """Dead letters, for the command line."""
     client = _command_client(settings)
-    return _dead_letters(settings, client, Hints(client))
-
-
-def _dead_letters(settings: Settings, client: redis.Redis, hints: Hints) -> DeadLetters:
-    return DeadLetters(client, hints, {name: model.policy for name, model in settings.models.items()})
+    return DeadLetters(client, Hints(client), settings.models)
 
 
 def _command_client(settings: Settings) -> redis.Redis:

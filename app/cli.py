@@ -13,6 +13,7 @@ import click
 # Name, module below app.commands, and the line that `--help` shows.
 _COMMANDS = {
     "up": ("up", "The whole stack on this machine, under one supervisor."),
+    "reload": ("reload", "Let a running stack take models from its changed configuration, without a restart."),
     "demo": ("demo", "One real question, answered by poll, stream and webhook; then everything is stopped."),
     "api": ("roles", "The HTTP face (gunicorn)."),
     "worker": ("roles", "One GPU worker and its model instance (Celery)."),

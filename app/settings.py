@@ -1,7 +1,8 @@
 """The only file that reads the environment and `posthouse.toml`.
 
-Precedence: constructor arguments, then environment (`POSTHOUSE_JOBS__LEASE_SECONDS=5`), then the TOML file, then the
-defaults written here. Nonsense is refused at start with a message that names the field and what to do; an unknown
+Precedence: constructor arguments, then environment (`POSTHOUSE_JOBS__LEASE_SECONDS=5`), then the file, then the
+defaults written here. The file is TOML, or JSON where its name ends so, which is how `posthouse up` tells its
+roles what it has decided. Nonsense is refused at start with a message that names the field and what to do; an unknown
 field is nonsense too. All durations are in seconds unless a name says otherwise.
 """
 
@@ -12,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    JsonConfigSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from model_pool import devices
 
@@ -60,6 +67,7 @@ class ModelSettings(_Section):
     context_length: int = Field(default=4096, ge=16)
     max_output_tokens: int | None = Field(default=None, ge=1)
     policy: Literal["round_robin", "least_loaded"] = "round_robin"
+    rollout: Literal["surge", "replace"] | None = None
     fallback: tuple[str, ...] = ()
     busy_reply: str | None = None
     cache: CacheSettings = CacheSettings()
@@ -288,7 +296,9 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         file = config_file()
         sources = [init_settings, env_settings]
-        if file is not None:
+        if file is not None and file.suffix == ".json":
+            sources.append(JsonConfigSettingsSource(settings_cls, json_file=file))
+        elif file is not None:
             sources.append(TomlConfigSettingsSource(settings_cls, toml_file=file))
         return tuple(sources)
 
@@ -302,9 +312,32 @@ def config_file() -> Path | None:
     return here if here.exists() else None
 
 
+def config_place() -> Path:
+    """Where the file in force is, or would be found if there were one; absolute."""
+    return Path(os.environ.get("POSTHOUSE_CONFIG") or "posthouse.toml").resolve()
+
+
+def file_stamp() -> tuple[int, ...] | None:
+    """What changes with the file in force, at the cost of one `stat`; None where there is none.
+
+    Links are followed, so that a mounted Kubernetes ConfigMap is seen to change when its link is moved.
+    """
+    file = config_file()
+    try:
+        found = file.stat() if file is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
 def process_environment(overrides: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment as a child process should get it, with `overrides` on top."""
     return {**os.environ, **(overrides or {})}
+
+
+def foreign_environment() -> dict[str, str]:
+    """This process's environment without any setting of ours, for children that are told all of them by a file."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("POSTHOUSE_")}
 
 
 def use_config_file(path: Path) -> None:
@@ -324,6 +357,8 @@ def load(**overrides: Any) -> Settings:
         raise ConfigurationError(msg)
     try:
         return Settings(**overrides)
-    except ValidationError as error:
+    except (OSError, ValueError) as error:
+        if not isinstance(error, ValidationError):  # no TOML, not readable
+            raise ConfigurationError(f"{file} cannot be read: {error}") from None
         lines = [f"  {'.'.join(str(p) for p in e['loc']) or 'posthouse.toml'}: {e['msg']}" for e in error.errors()]
         raise ConfigurationError("the configuration cannot be used:\n" + "\n".join(lines)) from None

@@ -10,13 +10,15 @@ from flask import Flask
 from app import bootstrap, settings, telemetry
 from app.api.application import create_app
 from app.api.closing import Closing
+from app.services.following_models import ModelWatch
 
 
 def application() -> Flask:
-    """Read the configuration, wire everything, and notice when this process is asked to stop."""
+    """Read the configuration, wire everything, follow the models, and notice when this process is asked to stop."""
     found = settings.load()
     telemetry.configure_logs(found)
     parts = bootstrap.api_parts(found)
+    ModelWatch(parts.catalogue, stamp=settings.file_stamp, load=lambda: settings.load().models).start()
     _begin_closing_on_sigterm(parts.closing)
     return create_app(parts)
 

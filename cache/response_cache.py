@@ -62,7 +62,7 @@ class ResponseCache:
         local: this process's copies.
         store: the fleet's entries.
         tally: the fleet's counters.
-        lifetimes: by model name; a model that is not named has the default lifetime.
+        lifetimes: by model name, read anew for each answer; a model that is not named has the default lifetime.
         clock: Unix seconds.
         chance: uniform in [0, 1).
         observer: told of each look and each offered answer.
@@ -81,7 +81,7 @@ class ResponseCache:
         limits: CacheLimits = CacheLimits(),
     ) -> None:
         self._local, self._store, self._tally = local, store, tally
-        self._lifetimes = dict(lifetimes)
+        self._lifetimes = lifetimes
         self._clock, self._chance = clock, chance
         self._observer = observer
         self._limits = limits

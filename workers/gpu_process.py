@@ -12,9 +12,12 @@ import structlog
 from celery.concurrency.thread import TaskPool
 from redis.exceptions import RedisError
 
+from app import settings as configuration
 from app.hints import Hints
 from app.queueing import own_queue, shared_queue
 from app.redis import REDIS_AWAY
+from app.services.catalogue import Catalogue
+from app.services.following_models import ModelWatch
 from app.settings import Settings
 from workers import leaving, revoking, wiring
 from workers.consuming import Consuming, Stillness
@@ -39,6 +42,7 @@ class GpuProcess:
     def __init__(self, settings: Settings, hints: Hints) -> None:
         self._settings = settings
         self._hints = hints
+        self._models = Catalogue(settings.models)
         self._loop = LoopThread()
         self._ready = threading.Event()
         self._worker: GpuWorker | None = None
@@ -55,6 +59,7 @@ class GpuProcess:
         revoking.install(wiring.job_store(self._settings))
         self._leaving.install()
         self._loop.start()
+        ModelWatch(self._models, stamp=configuration.file_stamp, load=lambda: configuration.load().models).start()
         self._loop.run(self._start())
         while not self._ready.wait(0.2):
             if self._leaving.over.is_set():
@@ -63,7 +68,7 @@ class GpuProcess:
 
     async def _start(self) -> None:
         self._worker = wiring.gpu_worker(
-            self._settings, self._hints, on_available=self._availability, on_fatal=leaving.fault
+            self._settings, self._hints, self._models, on_available=self._availability, on_fatal=leaving.fault
         )
         await self._worker.start()
 

@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from app.jobs.store import JobStore
 from app.jobs.work import WorkStore
 from app.lua import AsyncScripts, ScriptBook
 from app.redis import async_jobs_client, jobs_client, jobs_server
-from app.settings import Settings
+from app.services import specs
+from app.settings import ModelSettings, Settings
 from app.webhooks.backoff import Schedule
 from app.webhooks.deliveries import DeliveryStore
 from app.webhooks.fanout import FanOut
@@ -32,12 +33,11 @@ from model_pool import engines
 from model_pool import registry as pool_registry
 from model_pool.breaker import BreakerPolicy
 from model_pool.client import EngineClient
-from model_pool.devices import device_of
 from model_pool.health import HealthPolicy
 from model_pool.instance import Instance
 from model_pool.registry import Registry
-from model_pool.revision import revision_of
-from model_pool.spec import InstanceSpec, ModelSpec
+from model_pool.revision import revision_of, tokenizer_of
+from model_pool.spec import InstanceSpec
 from workers.deliveries import Courier
 from workers.deliveries import Limits as DeliveryLimits
 from workers.facts import Facts
@@ -55,21 +55,7 @@ _POOL_SCRIPTS = ScriptBook(Path(pool_registry.__file__).parent / "lua")
 
 def instance_spec(settings: Settings) -> InstanceSpec:
     """The instance that this process owns, from `[worker]` and `[models.NAME]`."""
-    name, slot = settings.worker.model, settings.worker.slot
-    model = settings.models[name]
-    spec = ModelSpec(
-        name=name,
-        engine=model.engine,
-        path=model.path,
-        revision=model.revision,
-        quantization=model.quantization,
-        context_length=model.context_length,
-        max_concurrency=model.max_concurrency,
-        max_output_tokens=model.max_output_tokens,
-        memory_share=model.memory_share,
-        options=model.options,
-    )
-    return InstanceSpec(spec, slot, device_of(model.devices, slot), settings.data_dir / "run")
+    return specs.instance_spec(settings, settings.worker.model, settings.worker.slot)
 
 
 def work_store(settings: Settings) -> WorkStore:
@@ -103,11 +89,15 @@ def breaker_policy(settings: Settings) -> BreakerPolicy:
 def gpu_worker(
     settings: Settings,
     hints: Hints,
+    models: Mapping[str, ModelSettings],
     *,
     on_available: Callable[[bool], None],
     on_fatal: Callable[[str], None],
 ) -> GpuWorker:
-    """Everything that one GPU worker runs. Call on its loop."""
+    """Everything that one GPU worker runs. Call on its loop.
+
+    `models` are those configured at the moment, for what may change while it runs: how long answers are kept.
+    """
     spec = instance_spec(settings)
     engine = engines.get(spec.model.engine)
     work = work_store(settings)
@@ -121,9 +111,9 @@ def gpu_worker(
         client_factory=lambda instance: EngineClient.at(engine.endpoint(instance)),
         on_state=lambda _: worker.state_changed(),
     )
+    revision = revision_of(spec.model.path, spec.model.revision)
     trust = Trust(instance, lambda: worker.state_changed())  # noqa: PLW0108 -- the worker is made last
     inference = Inference(
-        tokenizer=tokenizer_of(spec.model.path, spec.model.revision),
         instance,
         trust,
         work,
@@ -133,6 +123,7 @@ def gpu_worker(
         instance=spec.id,
         # The API lets nobody but operators ask for it, for benchmarks with answers of an exact length.
         fields=engine.request_fields | {"ignore_eos"},
+        tokenizer=tokenizer_of(spec.model.path, spec.model.revision),
         limits=Limits(
             longest_run=jobs.longest_run_seconds,
             first_token=jobs.first_token_stall_seconds,
@@ -145,11 +136,7 @@ def gpu_worker(
         salt_key=_salt_key(settings),
         on_requeued=_in_background(hints.publish_run),
         on_webhook=_in_background(hints.publish_deliver),
-        on_answer=_in_background(
-            Keeping(
-                bootstrap.response_cache(settings, local=False), bootstrap.revisions(settings)[spec.model.name]
-            ).keep
-        ),
+        on_answer=_in_background(Keeping(bootstrap.response_cache(settings, models, local=False), revision).keep),
     )
     redis_client = async_jobs_client(jobs_server(settings.redis), timeout=settings.redis.jobs_timeout)
     registry = Registry(AsyncScripts(redis_client, _POOL_SCRIPTS))

@@ -19,12 +19,9 @@ require_admin(blueprint)
 def pool() -> Response:
     api = parts()
     models = {
-        name: {
-            "policy": api.settings.models[name].policy,
-            "backlog": state.line.waiting,
-            "instances": state.instances,
-        }
+        name: {"policy": found.policy, "backlog": state.line.waiting, "instances": state.instances}
         for name, state in api.pool.states().items()
+        if (found := api.catalogue.get(name)) is not None  # else it was removed at this very moment
     }
     return answer({"models": models})
 
@@ -57,6 +54,6 @@ def breakers() -> Response:
 @blueprint.post("/breakers/<name>/reset")
 def reset_breaker(name: str) -> Response:
     api = parts()
-    if name.rsplit(".", 1)[0] not in api.settings.models:
+    if name.rsplit(".", 1)[0] not in api.catalogue:
         raise NotFound(f"there is no breaker {name[:80]!r}; GET /admin/breakers lists them")
     return answer({"name": name, "state": "closed", "reset": api.pool.reset_breaker(name)})

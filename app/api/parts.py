@@ -13,6 +13,7 @@ from app.jobs.feed import Feed
 from app.jobs.store import JobStore
 from app.jobs.voids import Owed
 from app.services.cancel import Cancel
+from app.services.catalogue import Catalogue
 from app.services.client_tokens import ClientTokens
 from app.services.conversation import Conversation
 from app.services.dead_letters import DeadLetters
@@ -34,12 +35,14 @@ class ApiParts:
     """Everything that a route may use.
 
     Attributes:
+        settings: as at the start of this process; the models of the moment are in `catalogue`.
         webhook_secret: tenant -> the secret that signs its webhooks; made at the first call.
         rotate_webhook_secret: tenant -> a new one; the one before signs along for a day.
         voids: submits with an unknown outcome, owed to Redis.
     """
 
     settings: Settings
+    catalogue: Catalogue
     store: JobStore
     feed: Feed
     voids: Owed

@@ -63,4 +63,5 @@ def clear(data: Path | None, tenant: str | None, model: str | None) -> None:
 def _cache(data: Path | None) -> ResponseCache:
     from app import bootstrap  # noqa: PLC0415 -- `--help` should not wait for it
 
-    return bootstrap.response_cache(configured.load_from_outside(data), local=False)
+    found = configured.load_from_outside(data)
+    return bootstrap.response_cache(found, found.models, local=False)

@@ -49,13 +49,11 @@ class Answers:
     """Asks the cache on behalf of `Submit`.
 
     Args:
-        revisions: model name to the revision of its weights (see `model_pool.revision`).
         nobody: whether no instance of a model is healthy; asked only when a stale answer is at hand.
     """
 
-    def __init__(self, cache: ResponseCache, revisions: Mapping[str, str], nobody: Callable[[str], bool]) -> None:
+    def __init__(self, cache: ResponseCache, nobody: Callable[[str], bool]) -> None:
         self._cache = cache
-        self._revisions = revisions
         self._nobody = nobody
 
     def plan(
@@ -74,7 +72,7 @@ class Answers:
         key = cache_key(
             tenant=tenant,
             model=model.name,
-            revision=self._revisions[model.name],
+            revision=model.revision,
             quantization=model.settings.quantization,
             request={"messages": request.messages, "params": request.params},
         )

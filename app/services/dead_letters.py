@@ -8,12 +8,13 @@ from typing import Any, Protocol, cast
 
 import redis
 
-from app.errors import JobNotFound, NotADeadLetter
+from app.errors import JobNotFound, ModelNotFound, NotADeadLetter
 from app.jobs.generation import new_generation_id
 from app.jobs.job import is_job_id
 from app.jobs.store import SCRIPTS
 from app.lua import Scripts
 from app.redis_errors import translated
+from app.settings import ModelSettings
 
 _DEAD = "ph:dead"
 _MOST_JOBS_OF_ONE = 100
@@ -49,14 +50,14 @@ class DeadLetters:
 
     Args:
         client: jobs role.
-        policies: model name to whose turn it is.
+        models: those that are offered; none for a command that looks in from outside without a configuration.
     """
 
-    def __init__(self, client: redis.Redis, hints: HintPublisher, policies: Mapping[str, str]) -> None:
+    def __init__(self, client: redis.Redis, hints: HintPublisher, models: Mapping[str, ModelSettings]) -> None:
         self._client = client
         self._scripts = Scripts(client, SCRIPTS)
         self._hints = hints
-        self._policies = policies
+        self._models = models
 
     def latest(self, limit: int) -> list[DeadLetter]:
         """Of the latest `limit` generations that were given up, newest first; each job that hung on one is a letter."""
@@ -81,16 +82,23 @@ class DeadLetters:
         Raises:
             JobNotFound: no such job is kept.
             NotADeadLetter: it has not failed, or not after all of its attempts.
+            ModelNotFound: its model has been removed since.
         """
         generation = new_generation_id()
         with translated():
-            policy = self._policies.get(self._model(job_id), "round_robin")
-            reply = self._scripts.call("retry", job_id, generation, policy)
+            reply = self._scripts.call("retry", job_id, generation, self._policy(self._model(job_id)))
         if reply[0] == "gone":
             raise JobNotFound(f"no job {job_id[:80]!r} is kept here; it may have aged out")
         if reply[0] == "not_dead":
             raise NotADeadLetter(f"job {job_id} is not among the dead letters: it did not fail after its last attempt")
         self._hints.publish_run(str(reply[1]), generation, str(reply[2]) or None)
+
+    def _policy(self, model: str) -> str:
+        """Whose turn it is."""
+        settings = self._models.get(model)
+        if settings is None and model and self._models:
+            raise ModelNotFound(f"the model {model!r} of this job is not served here any more", param=None)
+        return settings.policy if settings else "round_robin"
 
     def _model(self, job_id: str) -> str:
         if not is_job_id(job_id):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.errors import ModelNotFound, QueueUnavailable
 from app.services.api_key import ApiKey
+from app.services.catalogue import Catalogue
 from app.settings import ModelSettings
 
 _FIRST_GUESS = 256.0
@@ -16,17 +17,18 @@ _FRESH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class OfferedModel:
-    """A model's name and how it is configured."""
+    """A model's name, how it is configured, and the revision of its weights (see `model_pool.revision`)."""
 
     name: str
     settings: ModelSettings
+    revision: str = ""
 
 
 class Models:
     """Looks up models by name.
 
     Args:
-        configured: name to settings.
+        configured: name to settings; one that may be swapped is a `Catalogue`.
         stats: counters of a model (see `JobStore.stats`).
         now: Unix seconds; the moment of wiring is what the wire shows as `created`.
         monotonic: seconds.
@@ -40,7 +42,7 @@ class Models:
         now: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._configured = dict(configured)
+        self._configured = configured if isinstance(configured, Catalogue) else Catalogue(configured)
         self._stats = stats
         self._monotonic = monotonic
         self._means: dict[str, tuple[float, float]] = {}
@@ -51,12 +53,17 @@ class Models:
 
     def existing(self, name: str, key: ApiKey | None = None, *, param: str = "model") -> OfferedModel:
         """The model, if there is one of this name and the key may use it. Raises `ModelNotFound` (with `param`)."""
-        settings = self._configured.get(name) if key is None or key.may_use(name) else None
-        if settings is None:
+        found = self.offered(name) if key is None or key.may_use(name) else None
+        if found is None:
             raise ModelNotFound(
                 f"the model {name!r} does not exist here; GET /v1/models lists those that do", param=param
             )
-        return OfferedModel(name, settings)
+        return found
+
+    def offered(self, name: str) -> OfferedModel | None:
+        """The model, if there is one of this name."""
+        entry = self._configured.entry(name)
+        return None if entry is None else OfferedModel(name, *entry)
 
     def mean_output(self, name: str) -> float:
         """Output tokens of a model's average answer so far, at most ten seconds old; a guess while there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -35,11 +35,15 @@ class ModelState:
 
 
 class Pool:
-    """Reads the pool. Redis away raises `QueueUnavailable`, Redis full (in `check_writable`) `StorageFull`."""
+    """Reads the pool. Redis away raises `QueueUnavailable`, Redis full (in `check_writable`) `StorageFull`.
 
-    def __init__(self, client: redis.Redis, models: Iterable[str]) -> None:
+    Args:
+        models: names of those that are offered; read anew at each look.
+    """
+
+    def __init__(self, client: redis.Redis, models: Collection[str]) -> None:
         self._client = client
-        self._configured = tuple(models)
+        self._configured = models
         self._lines = Lines(client)
 
     def check_writable(self) -> None:
@@ -150,7 +154,7 @@ class Pool:
 
     def _models(self) -> tuple[str, ...]:
         """The configured models; for a command that looks in from outside without a configuration, those in Redis."""
-        found = self._configured or sorted(cast("set[str]", self._client.smembers("ph:models")))
+        found = tuple(self._configured) or sorted(cast("set[str]", self._client.smembers("ph:models")))
         return tuple(found)
 
     def _alive(self, model: str, now: int) -> set[str]:

@@ -163,7 +163,9 @@ class Submit:
     def _fallbacks(self, order: Order, model: OfferedModel) -> Iterator[tuple[str, int]]:
         """Those whose context may hold the request, each with the answer's budget there; estimates."""
         for name in model.settings.fallback:
-            other = self._models.existing(name)
+            other = self._models.offered(name)
+            if other is None:
+                continue  # it has just been removed
             try:
                 found = budget.estimated_budget(other, order.messages, order.max_tokens, param=order.budget_param)
             except ContextLengthExceeded:

@@ -43,6 +43,8 @@ class PromptTokens(Protocol):
 class TokenCounts:
     """Loads each model's tokenizer at its first use; where that fails it is tried again after half a minute.
 
+    A model that was changed since has other settings (by identity, see `app.services.catalogue`), and is loaded anew.
+
     Args:
         load: makes a model's counter (see `counter_for`).
         monotonic: seconds.
@@ -57,14 +59,14 @@ class TokenCounts:
         self._threads = threads
         self._load = load or counter_for
         self._monotonic = monotonic
-        self._counters: dict[str, Counter] = {}
-        self._not_before: dict[str, float] = {}
+        self._counters: dict[str, tuple[ModelSettings, Counter]] = {}
+        self._not_before: dict[str, tuple[ModelSettings, float]] = {}
         self._loading = threading.Lock()
 
     def __call__(
         self, model: str, settings: ModelSettings, messages: Sequence[Message], params: Mapping[str, Any]
     ) -> int | None:
-        counter = self._counters.get(model) or self._loaded(model, settings)
+        counter = self._known(model, settings) or self._loaded(model, settings)
         if counter is None:
             return None
         try:
@@ -77,27 +79,32 @@ class TokenCounts:
             _log.warning("chat_template_failed", model=model, why=str(error))
             return None
 
+    def _known(self, model: str, settings: ModelSettings) -> Counter | None:
+        known = self._counters.get(model)
+        return known[1] if known is not None and known[0] is settings else None
+
     def _loaded(self, model: str, settings: ModelSettings) -> Counter | None:
         """One caller loads, the others wait: an estimate in the meantime would make the same request another one."""
         if not self._loading.acquire(timeout=_LONGEST_LOAD_SECONDS):
             _log.warning("tokenizer_loads_long", model=model)
             return None
         try:
-            return self._counters.get(model) or self._load_now(model, settings)
+            return self._known(model, settings) or self._load_now(model, settings)
         finally:
             self._loading.release()
 
     def _load_now(self, model: str, settings: ModelSettings) -> Counter | None:
         now = self._monotonic()
-        if now < self._not_before.get(model, now):
+        failed, not_before = self._not_before.get(model, (settings, now))
+        if failed is settings and now < not_before:
             return None
         try:
             counter = self._threads.run(lambda: self._load(settings))
         except (FolderUnusable, TemplateUnusable) as error:
-            self._not_before[model] = now + _AGAIN_SECONDS
+            self._not_before[model] = (settings, now + _AGAIN_SECONDS)
             _log.info("no_tokenizer_here", model=model, why=str(error))
             return None
-        self._counters[model] = counter
+        self._counters[model] = (settings, counter)
         return counter
 
 

@@ -5,12 +5,12 @@ Pure of processes but for asking `redis-server --version`; nothing runs yet when
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app import settings as configuration
-from app.up import kept_secrets, ports, preflight, redis_server, wishes
+from app.settings import ConfigurationError
+from app.up import fitness, kept_secrets, ports, preflight, redis_server, wishes
 from app.up.lock import lock_folder
 from app.up.ports import KeptPorts
 
@@ -30,7 +30,10 @@ class Ground:
 
     Attributes:
         settings: what every role will read.
-        environment: the variables that make them read it.
+        asked: what the operator's configuration says by itself.
+        wished: what the command line says.
+        decided: what neither of them says, or the second overrides: all but the models.
+        environment: of every role, without settings of ours: each is told them by a file.
         redis: roles of the embedded servers; none where the configuration names its own.
         binary: what they run, if there are any.
         lock: descriptor of the data folder's lock, to be inherited by every role.
@@ -38,6 +41,9 @@ class Ground:
     """
 
     settings: Settings
+    asked: Settings
+    wished: Wishes
+    decided: dict[str, Any]
     environment: dict[str, str]
     redis: tuple[Role, ...]
     binary: RedisBinary | None
@@ -63,17 +69,33 @@ def prepare(wished: Wishes) -> Ground:
     kept = kept_secrets.load_or_create(folder)
     embedded, urls, binary = _redis(asked, folder, kept)
     demo = wishes.demo_folder(asked, wished)
-    models = wishes.models(asked, wished, demo)
-    overrides = {"models": models, **_overrides(asked, wished, folder, kept, urls)}
-    environment = configuration.process_environment(_variables(overrides))
+    decided = _decided(asked, wished, folder, kept, urls)
     return Ground(
-        settings=configuration.load(**overrides),
-        environment=environment,
+        settings=configuration.load(models=wishes.models(asked, wished, demo), **decided),
+        asked=asked,
+        wished=wished,
+        decided=decided,
+        environment=configuration.foreign_environment(),
         redis=embedded,
         binary=binary,
         lock=lock,
         demo_folder=demo,
     )
+
+
+def read_again(ground: Ground) -> tuple[Settings, Settings]:
+    """The configuration as it stands now: what it says by itself, and what follows from it on this ground.
+
+    Raises:
+        ConfigurationError: it cannot be used, or names no model any more.
+        EngineConfigError: an engine cannot serve a model that is new or has changed.
+    """
+    asked = configuration.load()
+    if ground.asked.models and not asked.models:
+        raise ConfigurationError("the configuration names no model any more")
+    found = configuration.load(models=wishes.models(asked, ground.wished, ground.demo_folder), **ground.decided)
+    fitness.check(found, besides=ground.settings.models)
+    return asked, found
 
 
 def embedded_urls(asked: Settings) -> dict[str, str]:
@@ -116,9 +138,7 @@ def _redis(
     return tuple(roles), urls, binary
 
 
-def _overrides(
-    asked: Settings, wished: Wishes, folder: Path, kept: StackSecrets, urls: dict[str, str]
-) -> dict[str, object]:
+def _decided(asked: Settings, wished: Wishes, folder: Path, kept: StackSecrets, urls: dict[str, str]) -> dict[str, Any]:
     return {
         "data_dir": str(folder),
         "api": {
@@ -149,15 +169,3 @@ def _flower_port(asked: Settings, wished: Wishes, folder: Path) -> int:
         preflight.check_port("Flower", host, port, "Set flower.port to another one.")
         return port
     return port if wished.port != 0 and ports.is_free(host, port) else KeptPorts(folder).get("flower", host)
-
-
-def _variables(overrides: dict[str, object]) -> dict[str, str]:
-    """The overrides as `POSTHOUSE_…` variables, the form in which child processes get them."""
-    variables = {}
-    for name, value in overrides.items():
-        if name == "models" or not isinstance(value, dict):
-            variables[f"POSTHOUSE_{name.upper()}"] = value if isinstance(value, str) else json.dumps(value)
-            continue
-        for field, inner in value.items():
-            variables[f"POSTHOUSE_{name.upper()}__{field.upper()}"] = str(inner)
-    return variables

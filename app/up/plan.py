@@ -21,6 +21,12 @@ def roles(settings: Settings) -> tuple[Role, ...]:
     return (_api(settings), *_gpu_workers(settings), _webhooks(settings), _flower())
 
 
+def worker(settings: Settings, model: str, slot: int) -> Role:
+    """The GPU worker of one slot."""
+    grace = settings.jobs.drain_grace_seconds + _GOODBYE
+    return Role(f"gpu.{model}.{slot}", worker_command(model, slot), Stage.GPU, grace)
+
+
 def api_command() -> tuple[str, ...]:
     return (PROGRAM, "api")
 
@@ -42,10 +48,9 @@ def _api(settings: Settings) -> Role:
 
 
 def _gpu_workers(settings: Settings) -> Iterator[Role]:
-    grace = settings.jobs.drain_grace_seconds + _GOODBYE
     for model, config in settings.models.items():
         for slot in range(config.instances):
-            yield Role(f"gpu.{model}.{slot}", worker_command(model, slot), Stage.GPU, grace)
+            yield worker(settings, model, slot)
 
 
 def _webhooks(settings: Settings) -> Role:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 PROGRAM = "posthouse"
@@ -29,6 +30,7 @@ class Role:
         stage: when it is stopped.
         grace: seconds from SIGTERM to SIGKILL.
         vital: whether requests are served only with it; the stack gives up on a start without a vital role.
+        variables: what it gets in its environment, beside what all get.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Role:
     stage: Stage
     grace: float
     vital: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def argv(self) -> tuple[str, ...]:

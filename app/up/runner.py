@@ -93,7 +93,7 @@ class RoleRunner:
     async def _run_once(self) -> int:
         child = await Child.spawn(
             self.role.argv,
-            environment=self._environment,
+            environment={**self._environment, **self.role.variables},
             hear=lambda line: self._console.line(self.role.name, line),
             keep_open=self._keep_open,
         )

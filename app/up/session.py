@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ENDED_WELL = 0
 FAILED = 1
 KILLED = 130
+RELOAD_SIGNAL = signal.SIGUSR1  # SIGHUP means that the terminal is gone
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -23,6 +24,7 @@ async def run(
     console: Console,
     bring_up: Callable[[], Awaitable[None]],
     expected: tuple[type[Exception], ...],
+    reload: Callable[[], None] = lambda: None,
 ) -> int:
     """Bring the roles up and keep them until SIGINT, SIGTERM or SIGHUP; returns the exit status.
 
@@ -31,6 +33,7 @@ async def run(
         console: told what happens.
         bring_up: starts roles through the supervisor and returns when they serve.
         expected: failures of `bring_up` whose message is all that an operator needs; others are raised after the stop.
+        reload: called at each RELOAD_SIGNAL.
     """
     asked = asyncio.Event()
     hard = asyncio.Event()
@@ -45,6 +48,7 @@ async def run(
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(RELOAD_SIGNAL, reload)
     try:
         status = await _until_asked(console, bring_up, asked, expected)
     finally:

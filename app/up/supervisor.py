@@ -13,7 +13,7 @@ from app.up.child import Child
 from app.up.runner import RoleRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from app.up.console import Console
     from app.up.roles import Role
@@ -32,13 +32,24 @@ class Supervisor:
         self._keep_open = keep_open
         self._runners: list[RoleRunner] = []
         self._hard = False
+        self._stopping = False
 
     def start(self, roles: Iterable[Role]) -> None:
-        """Start these roles now; they are kept running until `stop`."""
-        for role in roles:
+        """Start these roles now; they are kept running until `stop`, which nothing is started after."""
+        for role in () if self._stopping else roles:
             runner = RoleRunner(role, environment=self._environment, console=self._console, keep_open=self._keep_open)
             self._runners.append(runner)
             runner.start()
+
+    async def end(self, names: Collection[str]) -> None:
+        """End these roles for good, all at once, each within its grace."""
+        ending = [runner for runner in self._runners if runner.role.name in names]
+        await asyncio.gather(*(runner.stop() for runner in ending))
+        self._runners = [runner for runner in self._runners if runner not in ending]
+
+    def deaths(self, name: str) -> int:
+        """How often a role has died in a row; 0 when there is none of this name."""
+        return max((runner.deaths_in_a_row for runner in self._runners if runner.role.name == name), default=0)
 
     async def run_to_end(self, role: Role) -> int:
         """Run a command once, with its lines shown, and return its exit status; a cancelled wait ends it."""
@@ -71,6 +82,7 @@ class Supervisor:
 
     async def stop(self) -> None:
         """End all roles, stage by stage; within a stage all at once. Bounded by the stages' longest graces."""
+        self._stopping = True
         for stage in sorted({runner.role.stage for runner in self._runners}):
             ending = [runner for runner in self._runners if runner.role.stage == stage]
             if not self._hard:

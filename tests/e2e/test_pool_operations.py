@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
+from tests.support.flow import Flow
 from tests.support.stack import KEY, POSTHOUSE, Stack
 from tests.support.waiting import wait_until
-
-_CALLERS = 4
 
 
 @pytest.fixture(scope="module")
@@ -21,38 +18,6 @@ def two() -> Iterator[Stack]:
     stack = Stack(args=("--instances", "2"))
     yield stack
     stack.stop()
-
-
-class Flow:
-    """Callers that ask one short question after the other until they are told to stop."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._client = stack.client()
-        self._over = threading.Event()
-        self.answers: list[str] = []
-        self._pool = concurrent.futures.ThreadPoolExecutor(_CALLERS)
-        self._callers = [self._pool.submit(self._ask, number) for number in range(_CALLERS)]
-
-    def _ask(self, caller: int) -> None:
-        number = 0
-        while not self._over.is_set():
-            number += 1
-            text = f"{{{{tokens=10 tpot=10}}}} caller {caller} {number}"
-            made = self._client.chat.completions.create(model="paced", messages=[{"role": "user", "content": text}])
-            self.answers.append(str(made.choices[0].message.content))
-
-    def more(self, count: int) -> None:
-        goal = len(self.answers) + count
-        wait_until(lambda: len(self.answers) >= goal or self._failed(), what=f"{count} more answers")
-
-    def _failed(self) -> bool:
-        return any(c.done() for c in self._callers)
-
-    def end(self) -> None:
-        """Raises what any caller met."""
-        self._over.set()
-        for caller in self._callers:
-            caller.result(60)
 
 
 @pytest.fixture

@@ -89,9 +89,7 @@ def desk(own_redis: RedisProcess) -> Iterator[Desk]:
     feed = Feed(functools.partial(pubsub_link, own_redis.url(), timeout=1), store.log)
     voids, hints = Owed("void", store.void), Hints()
     models = Models({"m": ModelSettings(engine="paced")}, store.stats, now=0)
-    answers = Answers(
-        caches.desk(MemoryEntryStore(monotonic=time.monotonic), time.time).cache, {"m": "r"}, lambda _: False
-    )
+    answers = Answers(caches.desk(MemoryEntryStore(monotonic=time.monotonic), time.time).cache, lambda _: False)
     submit = Submit(
         store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=lambda _: None, answers=answers,
         limits=JobSettings(),

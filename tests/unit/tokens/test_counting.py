@@ -93,11 +93,23 @@ def test_a_tokenizer_is_loaded_once_and_a_missing_one_is_looked_for_again() -> N
             raise FolderUnusable("not yet")
         return Ten()
 
-    counts = TokenCounts(Threads(), load, lambda: clock[0])
+    counts, same = TokenCounts(Threads(), load, lambda: clock[0]), settings("")
     found = []
     for clock[0] in (0.0, 1.0, 31.0, 32.0):
-        found.append(counts("m", settings(""), SAY, {}))
+        found.append(counts("m", same, SAY, {}))
     assert (found, loads) == ([None, None, 10, 10], [0.0, 31.0])
+
+
+def test_a_model_that_was_changed_is_counted_by_its_new_tokenizer() -> None:
+    class Fixed:
+        def __init__(self, told: ModelSettings) -> None:
+            self._tokens = len(told.path)
+
+        def count(self, *_: Any) -> int:
+            return self._tokens
+
+    counts, before, now = TokenCounts(Threads(), Fixed), settings("x"), settings("longer")
+    assert [counts("m", told, SAY, {}) for told in (before, before, now, now)] == [1, 1, 6, 6]
 
 
 def test_a_conversation_that_the_template_refuses_is_the_clients_mistake(folder: Path) -> None:
@@ -130,10 +142,10 @@ def test_those_who_ask_while_the_tokenizer_is_loaded_wait_for_it() -> None:
         assert go_on.wait(10)
         return Seven()
 
-    counts = TokenCounts(Threads(), load)
+    counts, same = TokenCounts(Threads(), load), settings("x")
     with ThreadPoolExecutor(8) as pool:
-        found = [pool.submit(counts, "m", settings("x"), SAY, {})]
+        found = [pool.submit(counts, "m", same, SAY, {})]
         assert loading.wait(10)
-        found += [pool.submit(counts, "m", settings("x"), SAY, {}) for _ in range(7)]
+        found += [pool.submit(counts, "m", same, SAY, {}) for _ in range(7)]
         go_on.set()
         assert [each.result(10) for each in found] == [7] * 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -10,9 +9,9 @@ import pytest
 
 from app.queueing import broker_url
 from app.redis import jobs_server
-from app.settings import ConfigurationError, Settings, load
-from app.up import entrypoints, plan, preflight, wishes
-from app.up.ground import _variables
+from app.settings import ConfigurationError, Settings, file_stamp, load
+from app.up import changes, entrypoints, plan, preflight, wishes
+from app.up.role_files import RoleFiles
 from app.up.roles import Stage
 from app.up.wishes import Wishes
 
@@ -105,25 +104,61 @@ def test_engine_and_instances_hold_for_every_configured_model():
     assert models["support"]["max_concurrency"] == 7
 
 
-def test_children_read_from_their_environment_what_was_decided(monkeypatch):
-    for name, value in _variables(
-        {
-            "data_dir": "/somewhere",
-            "models": wishes.models(settings(models=TWO), Wishes(instances=5), None),
-            "api": {"port": 1234},
-            "redis": {"jobs_url": "redis://:p@127.0.0.1:1/0"},
-            "flower": {"password": "geheim"},
-        }
-    ).items():
+@pytest.fixture
+def decided(tmp_path) -> Settings:
+    return settings(
+        models=TWO | {"small": {"engine": "paced", "fallback": ["support"], "options": {"ttft_ms": 5}}},
+        data_dir=tmp_path,
+        api={"port": 1234, "dev_key": "ph_dev"},
+        redis={"jobs_url": "redis://:p@127.0.0.1:1/0"},
+        flower={"password": "geheim"},
+    )
+
+
+def told(monkeypatch, variables: dict[str, str]) -> Settings:
+    """What a role that gets these variables reads."""
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = Settings()
-    assert str(found.data_dir) == "/somewhere"
-    assert found.models["support"].instances == 5
-    assert found.models["support"].max_concurrency == 7
-    assert found.api.port == 1234
-    assert found.redis.jobs_url.get_secret_value() == "redis://:p@127.0.0.1:1/0"
-    assert found.flower.password.get_secret_value() == "geheim"
-    assert json.loads(_variables({"models": {"a": {}}})["POSTHOUSE_MODELS"]) == {"a": {}}
+    return load()
+
+
+def test_roles_read_from_their_file_what_was_decided(monkeypatch, tmp_path, decided):
+    files = RoleFiles(tmp_path, decided)
+    assert told(monkeypatch, files.house(decided.models)) == decided
+    assert told(monkeypatch, files.worker("small", 0, decided.models["small"])).models.keys() == {"small"}
+    assert [oct(file.stat().st_mode & 0o777) for file in (tmp_path / "roles").iterdir()] == ["0o600"] * 2
+
+
+def test_a_fallback_that_is_not_offered_is_not_told(monkeypatch, tmp_path, decided):
+    files = RoleFiles(tmp_path, decided)
+    assert told(monkeypatch, files.house({"small": decided.models["small"]})).models["small"].fallback == ()
+    assert told(monkeypatch, files.house(decided.models)).models["small"].fallback == ("support",)
+
+
+def test_the_stamp_of_the_file_follows_its_link_and_changes_with_it(monkeypatch, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "posthouse.toml").symlink_to("a")
+    monkeypatch.setenv("POSTHOUSE_CONFIG", str(tmp_path / "posthouse.toml"))
+    before = file_stamp()
+    (tmp_path / "moved").symlink_to("b")
+    (tmp_path / "moved").replace(tmp_path / "posthouse.toml")
+    assert before not in {None, file_stamp()}
+    (tmp_path / "b").unlink()
+    assert file_stamp() is None
+
+
+def test_what_a_changed_configuration_changes_is_told_without_values():
+    before = settings(models=TWO)
+    now = settings(
+        models={"support": TWO["support"] | {"instances": 3, "options": {"k": "secret"}}, "new": {"engine": "paced"}},
+        api={"port": 1},
+    )
+    assert changes.of_models(before.models, now.models) == [
+        "new is new", "small goes", "support differs (instances, options)",
+    ]  # fmt: skip
+    assert changes.beyond_models(before, now) == ["api.port"]
+    assert changes.of_models(now.models, now.models) == changes.beyond_models(now, now) == []
 
 
 GOOD = {"redis_version": "7.0.15", "maxmemory_policy": "noeviction", "aof_enabled": 1, "cluster_enabled": 0}
