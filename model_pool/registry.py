@@ -30,6 +30,7 @@ class Beat:
         capacity, in_flight: generations that it may and does run.
         tokens_per_second: over the last beats.
         started, finished, aborted: generations, as counted by whoever runs them.
+        policy: of its model, for whoever passes a hint on: round_robin or least_loaded.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Beat:
     finished: int
     aborted: int
     pid: int
+    policy: str = "round_robin"
 
     def fields(self) -> list[str]:
         facts = {
@@ -61,6 +63,7 @@ class Beat:
             "started": self.started,
             "finished": self.finished,
             "aborted": self.aborted,
+            "policy": self.policy,
         }
         return [str(part) for pair in facts.items() for part in pair]
 

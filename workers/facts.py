@@ -18,3 +18,4 @@ class Facts:
     server_counts: bool  # the engine's server counts its generations itself
     restart_grace: float = 30.0  # seconds that what runs gets before an ordered restart
     probes: int = 1  # runs that a half-open breaker lets through
+    policy: str = "round_robin"  # whose turn it is: round_robin or least_loaded

@@ -17,20 +17,19 @@ from redis.exceptions import RedisError
 from app.jobs.work import WorkStore
 from app.redis import REDIS_AWAY
 from model_pool.breaker import BreakerState
-from model_pool.errors import EngineFailure
 from model_pool.instance import Instance, InstanceState
 from model_pool.registry import BEAT_SECONDS, Beat, Heard, Registry
+from workers.engine_counts import counts_of
 from workers.facts import Facts
 from workers.flusher import Flusher
 from workers.inference import Inference
 from workers.reaper import Reaper
 from workers.speed import Speed
-from workers.terms import Counts, Report
+from workers.terms import Report
 from workers.trust import Trust
 
 _log = structlog.get_logger(__name__)
 _REPLACED_SECONDS = 5.0  # an ordered end of a process shows in its instance's state at once, if at all
-_STATS_SECONDS = 0.5
 _SAYS_NOTHING_BAD = frozenset({None, "completed", "incomplete"})
 
 
@@ -70,6 +69,7 @@ class GpuWorker:
         self._tasks: list[asyncio.Task[None]] = []
         self._beat_now = asyncio.Event()
         self._speed = Speed()
+        self._heard = False
         self._breaker = BreakerState.CLOSED
         self._probing = 0
         self._drained = False
@@ -93,7 +93,9 @@ class GpuWorker:
 
     @property
     def _healthy(self) -> bool:
-        return self.instance.state is InstanceState.READY and not self._trust.doubted and not self._resting
+        """Before the fleet has answered a beat nobody knows what is wished of the instance."""
+        ready = self.instance.state is InstanceState.READY and self._heard
+        return ready and not self._trust.doubted and not self._resting
 
     @property
     def _resting(self) -> bool:
@@ -217,6 +219,8 @@ class GpuWorker:
                 beat = await self._beat()
                 self._beat_now.clear()
                 self._hear(await self._registry.beat(beat))
+                if not self.available:
+                    await self._work.forward(beat.model, beat.id, beat.slot)
             except (*REDIS_AWAY, RedisError) as error:
                 _log.debug("heartbeat_missed", error=type(error).__name__)
             try:
@@ -227,8 +231,11 @@ class GpuWorker:
 
     def _hear(self, heard: Heard) -> None:
         """What the fleet thinks of our instance and what operators want of it."""
+        first, self._heard = not self._heard, True
         self._obey(heard)
         self._heed(heard.breaker)
+        if first:
+            self.state_changed()
 
     def _obey(self, heard: Heard) -> None:
         if heard.drained is not self._drained:
@@ -255,7 +262,7 @@ class GpuWorker:
 
     async def _beat(self) -> Beat:
         facts = self.facts
-        counts = await self._counts()
+        counts = await counts_of(self.instance, self.inference.counts, asked=facts.server_counts)
         return Beat(
             id=self.instance.spec.id,
             model=facts.model,
@@ -272,23 +279,13 @@ class GpuWorker:
             finished=counts.finished,
             aborted=counts.aborted,
             pid=self.instance.pid or 0,
+            policy=facts.policy,
         )
 
     def _state(self) -> str:
         if not self._resting or self.instance.state is not InstanceState.READY:
             return self.instance.state.value
         return "drained" if self._drained and not self.in_flight else "draining"
-
-    async def _counts(self) -> Counts:
-        """The server's own counts where it has them (it sees aborts that we only ask for), else ours."""
-        if not self.facts.server_counts or self.instance.state is not InstanceState.READY:
-            return self.inference.counts
-        try:
-            async with asyncio.timeout(_STATS_SECONDS):
-                stats = await self.instance.client.stats()
-        except (TimeoutError, EngineFailure):
-            return self.inference.counts
-        return Counts(stats.started, stats.finished, stats.aborted) if stats else self.inference.counts
 
 
 async def _within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -115,11 +115,13 @@ class Inference:
             self._under_way.discard(task_id)
 
     async def _claim_and_run(self, task_id: str) -> Report:
-        reply = await self._flusher.call(self._work.claim_call(self._model, self._owner, self._instance, task_id))
-        claim = self._work.claim_from(reply)
-        if claim is not None:
-            return await self._run(claim)
-        elsewhere = self._work.elsewhere_from(reply)
+        elsewhere: str | None = ""
+        while elsewhere == "":
+            reply = await self._flusher.call(self._work.claim_call(self._model, self._owner, self._instance, task_id))
+            claim = self._work.claim_from(reply)
+            if claim is not None:
+                return await self._run(claim)
+            elsewhere = self._work.elsewhere_from(reply)
         if elsewhere is not None:
             self._on_requeued(self._model, FORWARDED, elsewhere)
         return {"ran": None, "why": "nothing to run" if elsewhere is None else f"passed on to slot {elsewhere}"}

@@ -151,6 +151,7 @@ def gpu_worker(
         server_counts=engine.logs_stats,
         restart_grace=jobs.drain_grace_seconds,
         probes=settings.breaker.probes,
+        policy=settings.models[spec.model.name].policy,
     )
     worker = GpuWorker(
         facts,

@@ -125,12 +125,15 @@ class WorkStore:
 
     @staticmethod
     def elsewhere_from(reply: Sequence[Any]) -> str | None:
-        """The slot of another instance that should get the hint, when a claim found work that is not for this one."""
+        """The slot of another instance that should get the hint, when a claim found work that is not for this one.
+
+        Empty: the claim ended late work, as much as one step may, and has to be made again.
+        """
         return str(reply[0]) if len(reply) == 1 else None
 
     @staticmethod
     def elsewhere_call(model: str, instance: str) -> Call:
-        """Reply: the slot of another instance that could run what waits, or ''."""
+        """Reply: the slot of another instance that should get the hint, or ''."""
         return "elsewhere", (model, instance)
 
     @staticmethod
@@ -169,6 +172,10 @@ class WorkStore:
             return ReapReport("skipped")
         hints = tuple((str(m), int(n)) for m, n in zip(reply[5::2], reply[6::2], strict=True))
         return ReapReport(str(reply[0]), int(reply[1]), int(reply[2]), int(reply[3]), bool(reply[4]), hints)
+
+    async def forward(self, model: str, instance: str, slot: int) -> int:
+        """Give the hints on the own queue of an instance that may take no work to others; how many went."""
+        return int(await self._scripts.call("forward", model, instance, slot))
 
     async def waiting(self, model: str) -> int:
         """Generations of a model that stand in line."""

@@ -179,16 +179,20 @@ def test_cancelling_a_running_job_makes_the_worker_lose_it(books: Books) -> None
     assert books.client.zcard("ph:running") == 0
 
 
-def test_work_past_its_deadline_ends_and_is_never_started(books: Books) -> None:
+@pytest.mark.parametrize("by", ["claim", "reaper"])
+def test_work_past_its_deadline_ends_and_is_never_started(books: Books, by: str) -> None:
     job, generation = letter(deadline_seconds=0.001)
     books.store.submit(job, generation)
     time.sleep(0.005)  # the deadline itself has to pass
     books.client.hset("ph:instance:m.0", mapping={"slot": 0, "capacity": 1, "in_flight": 0})
     books.client.rpush("ph:ring:m", "m.0")
-    assert claim(books) == []
-    assert reap(books)[3] == 1
+    if by == "claim":
+        assert claim(books) == []
+    else:
+        assert reap(books)[3] == 1
     view = books.store.existing(job.id)
     assert (view.status, view.failure and view.failure.code) == (Status.FAILED, "deadline_exceeded")
+    assert claim(books) == []
     assert books.client.zcard("ph:deadlines") == 0
 
 

@@ -3,6 +3,8 @@
 --
 -- ARGV[1] model   ARGV[2] the instance
 -- Keys: ph:line:<model>, ph:ring:<model>, ph:instance:<id>, ph:breaker:<instance>
--- Returns the slot of another instance that has a free place, or '' when there is none, or nothing waits
+-- Returns the slot of another instance, one that has a free place if there is any, or '' when there is no other, or nothing
+-- waits
 if redis.call('EXISTS', line_key(ARGV[1])) == 0 then return '' end
-return next_slot(ARGV[1], '', ARGV[2], now_ms())
+local slot = next_slot(ARGV[1], '', ARGV[2], now_ms())
+return slot ~= '' and slot or next_full_slot(ARGV[1], ARGV[2])

@@ -1,11 +1,13 @@
 -- include: nobody
+-- include: queues
 -- One tick of the reaper, idempotent, run by every worker: take back expired leases, end what is past its deadline,
 -- forget dead instances, say which lines need hints and whether webhooks wait.
 --
 -- ARGV[1] tick ms   ARGV[2] lease ms   ARGV[3] max attempts   ARGV[4] instance silence ms
 -- ARGV[5] how much one tick may end, take back or hand out: each costs Redis up to 0.1 ms
 -- Keys: ph:reaper hash {tick, hold_until}, ph:running, ph:deadlines, ph:models, ph:instances:<model>,
---       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:breaker:<instance>, ph:busy, ph:outbox, ph:deliveries:due, ph:deliveries:hinted
+--       ph:ring:<model>, ph:line:<model>*, ph:gen:<id>*, ph:job:<id>, ph:breaker:<instance>, ph:busy, ph:outbox, ph:deliveries:due, ph:deliveries:hinted,
+--       gpu.<model>, gpu.<model>.<slot> lists (kombu's queues)
 -- Returns {'skipped'} when another reaper has just run, else
 --         {'held' | 'reaped' | 'more', taken back, failed, past deadline, webhooks waiting 0|1, model, hints, model, hints, ...}
 -- 'more': as much was done as one tick may do, and the next one may come at once
@@ -91,6 +93,15 @@ end
 
 local reply = { held and 'held' or 'reaped', taken, failed, past, webhooks_wait() }
 
+-- A worker that lives takes a hint from its own queue within milliseconds while it has free places. One that does not is
+-- dead or paused, and what was meant for it is for all.
+local function share_what_lies(model)
+  for _, id in ipairs(redis.call('LRANGE', ring_key(model), 0, MOST_LOOKED_AT - 1)) do
+    local free, slot = places_of(id, now)
+    if free and free > 0 then share_hints(model, slot) end
+  end
+end
+
 -- Hints are published again for a line that does not move although places are free: at once when nothing was claimed
 -- for a second, and for a head that waits long even though others are claimed.
 local function hints_for(model)
@@ -98,16 +109,19 @@ local function hints_for(model)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', instances_key(model), '-inf', int(now - tonumber(ARGV[4])))) do
     redis.call('ZREM', instances_key(model), id)
     redis.call('LREM', ring_key(model), 0, id)
+    share_hints(model, id:sub(#model + 2))
   end
   if waiting == 0 then return 0 end
+  -- Where all places are taken the hint lies ready for the first that falls free; where nobody is there, whoever comes looks.
+  if returned[model] then return redis.call('EXISTS', ring_key(model)) * returned[model] end
   local free = free_places(model, now)
   if free == 0 then return 0 end
-  if returned[model] then return math.min(returned[model], free) end
   local clock = line_part(model, 'clock')
   local times = redis.call('HMGET', clock, 'moved', 'rehinted')
   local rehinted = tonumber(times[2] or '0')
   local head = redis.call('ZRANGE', line_key(model), 0, 0)[1]
   local lined_at = tonumber(redis.call('HGET', gen_key(head:sub(18)), 'lined_at') or '0')
+  if now - lined_at > 1000 then share_what_lies(model) end
   local still = now - math.max(tonumber(times[1] or '0'), lined_at, rehinted) > 1000
   local overdue = now - math.max(lined_at, rehinted) > 5000
   if not (still or overdue) then return 0 end
@@ -115,7 +129,7 @@ local function hints_for(model)
   local few = math.min(waiting, free)
   if not still then return few end
   -- Nothing moves: every hint that is not lying in the shared queue may have been lost.
-  return math.max(few, waiting - redis.call('LLEN', 'gpu.' .. model))
+  return math.max(few, waiting - redis.call('LLEN', shared_queue(model)))
 end
 
 local models = redis.call('SMEMBERS', 'ph:models')

@@ -49,13 +49,26 @@ local function least_loaded(ring, except, now)
   return best_slot
 end
 
--- The slot of the instance that should get the next hint, or '' when none has a free place. `except`: one to pass over.
+-- The slot of the instance that should get the next hint, or '' when none has a free place. `policy`: as the submit says it,
+-- or '' for what the model's workers say in their heartbeats. `except`: one to pass over.
 local function next_slot(model, policy, except, now)
   local ring = ring_key(model)
   local length = redis.call('LLEN', ring)
   if length == 0 then return '' end
+  if policy == '' then policy = redis.call('HGET', instance_key(redis.call('LINDEX', ring, 0)), 'policy') end
   if policy == 'least_loaded' then return least_loaded(ring, except, now) end
   return in_turn(ring, length, except, now)
+end
+
+-- The slot of the next instance other than `except` although it is full: on its own queue a hint waits for a place there.
+local function next_full_slot(model, except)
+  local ring = ring_key(model)
+  for _ = 1, math.min(redis.call('LLEN', ring), MOST_LOOKED_AT) do
+    local id = redis.call('LMOVE', ring, ring, 'LEFT', 'RIGHT')
+    local slot = id ~= except and redis.call('HGET', instance_key(id), 'slot')
+    if slot then return slot end
+  end
+  return ''
 end
 
 -- Free places of all of a model's instances, and whether any of them is healthy.
