@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+from app.up import redis_server
 from benchmarks.support import crowd
 from benchmarks.support.figures import Figure, Outcome, over_rounds
 from benchmarks.support.progress import Progress
@@ -37,7 +38,8 @@ def measure(
     progress: Progress, *, rounds: int = ROUNDS, calls: int = CALLS, waiting: Sequence[int] = WAITING
 ) -> Outcome:
     """Fill the lines, then call both steps in every cell, round by round."""
-    server = RedisProcess(args=("--slowlog-max-len", str(10 * calls)))
+    packing = [word for name, value in redis_server.PACKING.items() for word in (f"--{name}", str(value))]
+    server = RedisProcess(args=("--slowlog-max-len", str(10 * calls), *packing))
     try:
         with ExitStack() as folders, asyncio.Runner() as runner:
             lines = {count: _line(folders, server, db) for db, count in enumerate(waiting)}

