@@ -106,7 +106,14 @@ class GpuProcess:
         self._consuming = self._consuming or Consuming(consumer, (own_queue(name, slot), shared_queue(name)))
         if first:
             self._loop.submit(self._watch())
-            self._loop.submit(self._nudge())
+            self._loop.submit(self._begin())
+
+    async def _begin(self) -> None:
+        """Consuming begins; the instance may have failed or been drained since it was ready."""
+        if self._worker is not None and self._consuming is not None and not self._worker.available:
+            self._consuming.pause()
+        else:
+            await self._nudge()
 
     async def _watch(self) -> None:
         """End the process when it is connected and able but receives nothing of what lies in its queues."""
