@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from app.errors import InvalidRequest
 
@@ -83,10 +83,28 @@ def _check_metadata(value: Any) -> Any:
     return value
 
 
-Stop = Annotated[list[str] | None, BeforeValidator(_check_stop)]
+_STOP = {"type": "string", "minLength": 1, "maxLength": _LONGEST_STOP}
+_STOPS = {"type": "array", "items": _STOP, "maxItems": _MOST_STOPS}
+
+Stop = Annotated[
+    list[str] | None,
+    BeforeValidator(_check_stop),
+    WithJsonSchema({"anyOf": [_STOP, _STOPS, {"type": "null"}]}),
+]
 """Stop strings: one, or up to four; none empty. An empty list means none."""
 
-Metadata = Annotated[dict[str, str] | None, BeforeValidator(_check_metadata)]
+_LABELS = {
+    "type": "object",
+    "maxProperties": _MOST_PAIRS,
+    "propertyNames": {"maxLength": _LONGEST_KEY},
+    "additionalProperties": {"type": "string", "maxLength": _LONGEST_VALUE},
+}
+
+Metadata = Annotated[
+    dict[str, str] | None,
+    BeforeValidator(_check_metadata),
+    WithJsonSchema({"anyOf": [_LABELS, {"type": "null"}]}),
+]
 """The caller's own labels: at most 16 pairs, 64 and 512 characters."""
 
 Temperature = Annotated[float | None, Field(ge=0, le=2)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from app.api.openapi.fields import described
 from app.api.openapi.operations import OPERATIONS, Operation, Parameter
 from app.api.openapi.schemas import ANSWERS, reference
 
@@ -18,6 +19,8 @@ def document(version: str) -> dict[str, Any]:
     """The document as JSON-able data. `version` is Posthouse's own."""
     models = sorted({o.body for o in OPERATIONS if o.body is not None}, key=lambda m: m.__name__)
     _, requests = models_json_schema([(m, "validation") for m in models], ref_template=_TEMPLATE)
+    schemas = dict(requests.get("$defs", {}))
+    schemas |= {model.__name__: described(schemas[model.__name__]) for model in models}
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
@@ -31,7 +34,7 @@ def document(version: str) -> dict[str, Any]:
         "security": [{"key": []}],
         "paths": paths,
         "components": {
-            "schemas": {**ANSWERS, **requests.get("$defs", {})},
+            "schemas": {**ANSWERS, **schemas},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -60,6 +63,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "required": parameter.place == "path",
         "description": parameter.about,
         "schema": parameter.schema,
+        **({"style": parameter.style} if parameter.style else {}),
     }
 
 

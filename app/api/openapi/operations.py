@@ -8,6 +8,7 @@ from typing import Any, Literal
 from app.api.chat_request import ChatRequest
 from app.api.checking import WireModel
 from app.api.client_tokens import ClientTokenRequest
+from app.api.openapi.schemas import STATUSES
 from app.api.responses_request import ResponsesRequest
 
 # What every request with a key may meet: no key, too much, a fault, a queue that is away.
@@ -19,12 +20,13 @@ _MAKING = (404, 409, 413, 415, 504, 400, *_ALWAYS)
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the path or the query; `schema` is JSON Schema."""
+    """A parameter of the path, the query or a header; `schema` is JSON Schema, `style` OpenAPI's if not the usual."""
 
     name: str
     place: Literal["path", "query", "header"]
     about: str
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
+    style: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,21 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "get", "/v1/responses", "listResponses", "This tenant's responses, newest first", "Responses", "ResponseList",
-        parameters=(_AFTER, _LIMIT, Parameter("status", "query", "only these")), errors=_READING,
+        parameters=(
+            _AFTER, _LIMIT,
+            Parameter("status", "query", "only these", {"type": "string", "enum": STATUSES}),
+            Parameter("order", "query", "there is one", {"type": "string", "enum": ["desc"]}),
+            Parameter(
+                "metadata", "query", "only those with these labels, as `metadata[key]=value`",
+                {
+                    "type": "object",
+                    "propertyNames": {"minLength": 1, "maxLength": 64},
+                    "additionalProperties": {"type": "string"},
+                },
+                style="deepObject",
+            ),
+        ),
+        errors=_READING,
     ),
     Operation(
         "get", "/v1/responses/{id}", "readResponse", "Poll, wait for the end, or resume the event stream", "Responses",
@@ -99,7 +115,11 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "get", "/v1/responses/{id}/input_items", "listInputItems", "What the response was asked", "Responses",
-        "InputItemList", parameters=(_RESPONSE, _AFTER, _LIMIT), errors=_READING,
+        "InputItemList", errors=_READING,
+        parameters=(
+            _RESPONSE, _AFTER, _LIMIT,
+            Parameter("order", "query", "oldest or newest first", {"type": "string", "enum": ["asc", "desc"]}),
+        ),
     ),
     Operation(
         "post", "/v1/chat/completions", "createChatCompletion", "Answer a chat, waiting or streamed", "Chat",
