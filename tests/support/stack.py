@@ -45,9 +45,17 @@ class Stack(Door):
         config: text of posthouse.toml; default one model `paced`.
         args: more options of `posthouse up`.
         env: more environment variables.
+        patience: seconds until it must be ready; a real model takes its time on a busy machine.
     """
 
-    def __init__(self, config: str = "", *, args: tuple[str, ...] = (), env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: str = "",
+        *,
+        args: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        patience: float = 120,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ph-", dir="/tmp"))
         self.data = self.folder / "data"
         self.log = self.folder / "log"
@@ -63,19 +71,19 @@ class Stack(Door):
             command, stdout=self._out, stderr=subprocess.STDOUT, env=environment(**(env or {})), cwd=self.folder
         )
         try:
-            self.url = self._ready()
+            self.url = self._ready(patience)
         except BaseException:
             self.kill()
             raise
 
-    def _ready(self) -> str:
+    def _ready(self, patience: float) -> str:
         def look() -> str | None:
             if self.process.poll() is not None:
                 raise AssertionError(f"posthouse up ended with {self.process.returncode}:\n{self.text()[-4000:]}")
             found = re.search(r"^ready (http://\S+)$", self.text(), re.MULTILINE)
             return found and found.group(1)
 
-        return str(wait_until(look, what="posthouse up prints ready", limit=120, every=0.1))
+        return str(wait_until(look, what="posthouse up prints ready", limit=patience, every=0.1))
 
     def text(self) -> str:
         """Everything that all roles have logged."""
