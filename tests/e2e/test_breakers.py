@@ -26,6 +26,7 @@ CONFIG = f"""
 [models.paced]
 engine = "paced"
 max_concurrency = 8
+policy = "least_loaded"
 [models.away]
 engine = "paced"
 fallback = ["silent", "paced"]
@@ -235,6 +236,10 @@ def test_an_engine_that_fails_different_requests_in_a_row_is_replaced(home):
         home.ask("POST", "/admin/breakers/paced.0/reset", {})
     wait_until(lambda: pid() not in {before, "0", None}, what="another process serves", limit=60)
     assert home.text_of(home.ended(home.submit("well again")["id"], limit=60)) == "well again"
+
+
+def test_workers_tell_by_which_policy_hints_are_passed_on(home):
+    assert home.redis().hget("ph:instance:paced.0", "policy") == "least_loaded"
 
 
 def test_out_of_memory_fails_that_request_and_not_the_next(home):
