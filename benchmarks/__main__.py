@@ -12,7 +12,7 @@ from benchmarks.support import report
 from benchmarks.support.figures import Outcome
 from benchmarks.support.neighbours import QUIET, Neighbours
 
-NAMES = ("drain", "first_token", "open_streams", "chat", "cached", "overload", "joined", "line", "real_model")
+NAMES = ("drain", "first_token", "open_streams", "chat", "cached", "overload", "joined", "line", "pool", "real_model")
 
 
 def _run(name: str, console: Console) -> Outcome:
