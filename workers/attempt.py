@@ -192,7 +192,9 @@ class Attempt:
         plain = all(item.kind == MESSAGE and item.logprobs is None for item in output.items)
         items = [] if plain else [item.to_dict() for item in output.items]
         result = Result(output.text, finish, usage, [chat_call(call) for call in output.calls], items).to_json()
-        return Verdict(status, usage, result, joinable=finish == "stop" and not self._earlier.text)
+        # What the cache would not keep nobody may join either: whoever asks next asks the engine.
+        good = finish == "stop" and not self._earlier.text and bool(output.text.strip())
+        return Verdict(status, usage, result, joinable=good)
 
     def end_event(self, verdict: Verdict) -> str:
         finish = json.loads(verdict.result)["finish_reason"] if verdict.result else None

@@ -49,6 +49,18 @@ def test_an_answer_without_text_still_opens_and_closes_its_item() -> None:
     assert [json.loads(e)["k"] for e in attempt.close()] == ["item", "part", "text_done", "part_done", "item_done"]
 
 
+@pytest.mark.parametrize(
+    ("text", "finish", "joinable"),
+    [("a", "stop", True), ("", "stop", False), (" \n", "stop", False), ("a", "length", False)],
+)
+def test_only_an_answer_that_says_something_to_its_end_may_be_joined(text: str, finish: str, joinable: bool) -> None:
+    attempt = Attempt(claim(), Earlier())
+    attempt.take(Chunk(text, (1,)))
+    attempt.take(Chunk(finish_reason=finish))
+    attempt.close()
+    assert attempt.verdict().joinable is joinable
+
+
 def test_a_continued_answer_asks_for_what_is_left_by_ids() -> None:
     earlier = Earlier.from_log(logged(*events.OPENING, events.delta("a b", [7, 8])))
     attempt = Attempt(claim((1, 2, 3)), earlier)
