@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.support.house import PACED, House
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 _unique = itertools.count()
 
 
@@ -57,7 +60,8 @@ def test_the_same_question_again_is_a_hit_with_its_age_and_a_job_of_its_own(stac
     "change",
     [
         {"max_tokens": 99}, {"stop": ["zzz"]}, {"seed": 1}, {"top_p": 0.5}, {"presence_penalty": 0.1},
-        {"response_format": {"type": "json_object"}}, {"logprobs": True},
+        {"response_format": {"type": "json_object"}}, {"logprobs": True}, {"frequency_penalty": 0.1},
+        {"tools": [TOOL]}, {"tools": [TOOL], "tool_choice": "none"}, {"temperature": 0.0001},
     ],
 )  # fmt: skip
 def test_anything_that_can_change_the_answer_is_another_question(stack: Stack, change: dict[str, Any]) -> None:
@@ -65,6 +69,64 @@ def test_anything_that_can_change_the_answer_is_another_question(stack: Stack, c
     becomes_a_hit(stack, text)
     assert ask(stack, text, **change)[0] in {"miss", "bypass"}
     assert ask(stack, text + " ")[0] == "miss"
+
+
+@pytest.mark.parametrize("change", [{"n": 2}, {"made_up": 1}, {"logit_bias": {"1": 1}}, {"top_k": 3}])
+def test_what_would_be_ignored_is_refused_even_where_an_answer_is_at_hand(stack: Stack, change: dict[str, Any]) -> None:
+    text = question()
+    becomes_a_hit(stack, text)
+    body = {"model": "paced", "temperature": 0, "messages": [{"role": "user", "content": text}], **change}
+    refused = stack.ask("POST", "/v1/chat/completions", body)
+    assert (refused.status, refused.json["error"]["param"]) == (400, next(iter(change)))
+
+
+def test_other_instructions_are_another_question_and_another_order_of_fields_is_not(stack: Stack) -> None:
+    text = question()
+
+    def cache_of(system: str, *, turned: bool = False) -> str:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+        body = {"model": "paced", "temperature": 0, "seed": 7, "messages": messages}
+        if turned:
+            messages[:] = [dict(reversed(message.items())) for message in messages]
+            body = dict(reversed(body.items()))
+        answer = stack.ask("POST", "/v1/chat/completions", body)
+        assert answer.json["choices"][0]["message"]["content"] == text
+        return str(answer.headers["x-posthouse-cache"])
+
+    assert cache_of("be kind") == "miss"
+    wait_until(lambda: cache_of("be kind") == "hit", what="a hit")
+    assert cache_of("be kind", turned=True) == "hit"
+    assert cache_of("be kind ") == "miss"
+
+
+def test_who_says_nothing_of_the_temperature_is_not_content_with_an_answer_of_before(stack: Stack) -> None:
+    text = question()
+    becomes_a_hit(stack, text)
+    body = {"model": "paced", "messages": [{"role": "user", "content": text}]}
+    assert stack.ask("POST", "/v1/chat/completions", body).headers["x-posthouse-cache"] == "bypass"
+
+
+@pytest.mark.parametrize("swap", [{"revision": "two"}, {"quantization": "other"}])
+def test_after_a_swap_of_the_model_no_answer_of_the_old_one_is_given(
+    house: Callable[..., House], swap: dict[str, str]
+) -> None:
+    home = house(PACED + 'revision = "one"\nquantization = "this"\n')
+    body = {"model": "paced", "temperature": 0, "input": "who are you"}
+
+    def cache_of() -> str:
+        return str(home.ask("POST", "/v1/responses", body).headers["x-posthouse-cache"])
+
+    api, worker = home.api(), home.worker()
+    assert cache_of() == "miss"
+    wait_until(lambda: cache_of() == "hit", what="a hit")
+    api.terminate()
+    worker.terminate()
+    changed = {"revision": "one", "quantization": "this", **swap}
+    file = home.folder / "posthouse.toml"
+    file.write_text(PACED + "".join(f'{name} = "{value}"\n' for name, value in changed.items()))
+    home.api()
+    home.worker()
+    assert cache_of() == "miss"
 
 
 def test_a_sampled_answer_is_not_given_again_unless_the_client_is_content_with_it(stack: Stack) -> None:
