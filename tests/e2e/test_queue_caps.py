@@ -44,3 +44,23 @@ def test_a_hundred_of_one_tenant_wait_fifty_are_refused_and_another_tenant_has_r
     assert home.ended(again.json["id"], key=first)["status"] == "completed"
     wait_until(lambda: len(receiver.received) >= 106, what="a webhook of each that was accepted", limit=60)
     assert len({got.headers["webhook-id"] for got in receiver.received}) == 106
+
+
+def test_what_waits_past_its_deadline_ends_there_and_never_starts(house, receiver):
+    home = house(CONFIG.replace("max_concurrency = 16", "max_concurrency = 1"))
+    home.api()
+    home.worker()
+    home.start("webhooks")
+    running = home.submit("{{tokens=400 tpot=50}} takes all there is")["id"]
+    home.reaches(running, "in_progress")
+    late = home.submit("never said", deadline_seconds=1, webhook={"url": receiver.url()})
+    patient = home.submit("said in the end")["id"]
+    assert (late["status"], late["queue"]["position"]) == ("queued", 0)
+    job = home.ended(late["id"])
+    assert (job["status"], job["error"]["code"], job["output"]) == ("failed", "deadline_exceeded", [])
+    wait_until(lambda: receiver.received, what="its webhook")
+    assert home.job(running)["status"] == "in_progress"
+    assert home.job(patient)["queue"]["position"] == 0
+    redis = home.redis()
+    generation = redis.hget("ph:job:" + late["id"], "gen")
+    assert redis.hget(f"ph:gen:{generation}", "started_at") is None
