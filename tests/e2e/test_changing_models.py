@@ -16,12 +16,14 @@ from tests.support.flow import Flow
 from tests.support.stack import POSTHOUSE, Stack, environment
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(600)  # each starts several workers one after another
+
 HEAD = """
 [jobs]
 drain_grace_seconds = 20
 
 [health]
-start_seconds = 20
+start_seconds = 120
 """
 PACED = """
 [models.paced]
@@ -70,8 +72,12 @@ def revisions(stack: Stack, model: str = "paced") -> list[tuple[str, str]]:
 
 
 def settled(stack: Stack, said: str, *, times: int = 1) -> None:
-    """The supervisor has said so."""
-    wait_until(lambda: stack.text().count(said) >= times, what=f"it says {said!r}", limit=90, every=0.1)
+    """The supervisor has said so; else the failure shows what it has said."""
+    try:
+        wait_until(lambda: stack.text().count(said) >= times, what=f"it says {said!r}", limit=240, every=0.1)
+    except AssertionError as late:
+        told = [line for line in stack.text().splitlines() if line.startswith("up ") or "[error" in line]
+        raise AssertionError("\n".join([str(late), *told])) from None
 
 
 def ask(stack: Stack, question: str, model: str = "paced") -> str:
@@ -120,7 +126,7 @@ def flow(stack: Stack) -> Iterator[Flow]:
 def test_a_second_model_comes_and_goes_while_requests_flow(stack: Stack, flow: Flow) -> None:
     before = pids(stack, 0, 1)
     change(stack, config(SECOND))
-    wait_until(lambda: "second" in names(stack), what="it is offered", limit=60, every=0.1)
+    wait_until(lambda: "second" in names(stack), what="it is offered", limit=240, every=0.1)
     # It is offered once an instance of it is there to serve it.
     assert [i["state"] for i in stack.pool("second")] == ["ready"]
     made = stack.client().chat.completions.create(model="second", messages=[{"role": "user", "content": "to you"}])
