@@ -51,18 +51,16 @@ _ASKED = (
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt and its budget; some ask for a least length too."""
+    """A prompt and its budget. The least length is the same for all: a short answer has no middle to be cut in."""
 
     number: int
     prompt: str
     budget: int
-    least: int
 
     @property
     def engine_fields(self) -> dict[str, Any]:
         """Sampling parameters as an engine takes them."""
-        least = {"min_tokens": self.least} if self.least else {}
-        return {"temperature": 0, "max_tokens": self.budget, **least}
+        return {"temperature": 0, "max_tokens": self.budget, "min_tokens": LEAST}
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,11 @@ class Undisturbed:
 
 
 def draw(count: int, chance: random.Random) -> list[Question]:
-    """Different questions; every third must not end early."""
+    """Different questions."""
     if count > len(_ASKED):
         raise ValueError(f"there are {len(_ASKED)} questions, not {count}")
     return [
-        Question(number, prompt, chance.randint(LEAST, MOST), LEAST if number % 3 == 0 else 0)
+        Question(number, prompt, chance.randint(LEAST, MOST))
         for number, prompt in enumerate(chance.sample(_ASKED, count), 1)
     ]
 

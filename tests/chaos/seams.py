@@ -12,7 +12,7 @@ import redis
 from tokenizers import Tokenizer
 
 from app.jobs import events
-from tests.chaos.questions import Question, Undisturbed
+from tests.chaos.questions import LEAST, Question, Undisturbed
 from tests.support.events import numbers, text
 from tests.support.waiting import wait_until
 
@@ -168,6 +168,6 @@ def _faults_of_usage(stream: Stream, whole: Undisturbed) -> list[str]:
         found.append(f"{usage.output_tokens} output tokens are counted for {tokens}")
     if usage.total_tokens != usage.input_tokens + usage.output_tokens:
         found.append(f"{usage.total_tokens} tokens are not {usage.input_tokens} and {usage.output_tokens}")
-    if tokens < question.least:
-        found.append(f"it has {tokens} tokens where at least {question.least} were asked for")
+    if tokens < LEAST:
+        found.append(f"it has {tokens} tokens where at least {LEAST} were asked for")
     return found

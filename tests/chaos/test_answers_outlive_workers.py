@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.questions import Question, Undisturbed, draw, undisturbed
+from tests.chaos.questions import LEAST, Question, Undisturbed, draw, undisturbed
 from tests.chaos.seams import CLOSE, Judge, Log, Stream
 from tests.support import processes
 from tests.support.demo_model import demo_model
@@ -34,7 +34,7 @@ AT_ONCE = int(os.environ.get("CHAOS_AT_ONCE", "4"))
 SEED = int(os.environ.get("CHAOS_SEED", str(random.SystemRandom().randrange(1_000_000))))
 EQUAL = 0.9  # of the answers, the least share that is what the engine says undisturbed
 STAGGER = 30  # tokens of a round's first answer within which the others begin
-FURTHER = 30  # tokens that one of them says, at the most, once all have begun and until its worker dies
+LAST = 45  # the last token of an answer after which its worker may die; it has more
 PATIENCE = 600.0  # seconds for anything on a busy machine
 
 MODEL = "demo"
@@ -137,7 +137,7 @@ class Proof:
         whole = undisturbed(left, MODEL, [self._stack.socket(MODEL, slot) for slot in SLOTS])
         self._whole = {question.number: answer for question, answer in zip(left, whole, strict=True)}
         _say(f"     asked undisturbed: {sum(w.output_tokens for w in whole)} tokens, {time.monotonic() - began:.0f} s")
-        while left and self._tally.kills < 3 * ANSWERS:
+        while left and self._tally.kills < 2 * ANSWERS:  # nearly each kill cuts the one that it was aimed at
             left = left[AT_ONCE:] + self._round(left[:AT_ONCE])
         return self._tally
 
@@ -159,11 +159,11 @@ class Proof:
                 threads.submit(self._read, stream, streams[0], start)
                 for stream, start in zip(streams, starts, strict=True)
             ]
-            wait_until(lambda: all(stream.deltas for stream in streams), what="all answers begin", limit=PATIENCE)
             killed, lengths = self._kill(streams, workers)
             for each in reading:
                 each.result(PATIENCE)
         for stream in streams:
+            self._log.find(stream)
             self._log.read(stream, lengths.get(stream.generation, 0))
         cut = [stream for stream in streams if stream.cut]
         self._settle()
@@ -177,7 +177,6 @@ class Proof:
         if stream is not first:
             wait_until(lambda: first.deltas >= start or first.ended, what="the first answer", limit=PATIENCE)
         question = stream.question
-        least = {"min_tokens": question.least} if question.least else {}
         for event in self._client.responses.create(
             model=MODEL,
             input=question.prompt,
@@ -185,19 +184,19 @@ class Proof:
             temperature=0,
             background=True,
             stream=True,
-            extra_body=least,
+            extra_body={"min_tokens": LEAST},
         ):
             stream.events.append(event)
 
     def _kill(self, streams: Sequence[Stream], workers: Mapping[str, int]) -> tuple[str, dict[str, int]]:
         """Kill the worker of one of the answers at a random token; its instance, and see `Log.lengths_at_death`."""
-        for stream in streams:
+        aimed, at = self._chance.choice(streams), self._chance.randint(1, LAST)
+        wait_until(lambda: aimed.deltas >= at, what="the token comes", limit=PATIENCE, every=0.01)
+        begun = [stream for stream in streams if stream.deltas]
+        for stream in begun:
             self._log.find(stream)
-        aimed = self._chance.choice([stream for stream in streams if not stream.ended] or streams)
-        at = aimed.deltas + self._chance.randint(0, FURTHER)
-        wait_until(lambda: aimed.deltas >= at or aimed.ended, what="the token comes", limit=PATIENCE, every=0.01)
         instance = self._log.instance(aimed) or self._chance.choice(sorted(workers))
-        fences = self._log.fences(stream for stream in streams if self._log.instance(stream) == instance)
+        fences = self._log.fences(stream for stream in begun if self._log.instance(stream) == instance)
         os.kill(workers[instance], signal.SIGKILL)
         self._tally.kills += 1
         return instance, self._log.lengths_at_death(fences)
