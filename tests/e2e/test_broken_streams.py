@@ -54,8 +54,12 @@ def test_the_sdk_raises_what_a_failed_chat_stream_says(client):
     assert caught.value.code == code
 
 
-def test_a_response_stream_that_fails_ends_as_failed_and_keeps_its_half(stack):
-    ask = {"model": "paced", "input": "{{tokens=500 tpot=20}}", "stream": True, "deadline_seconds": 4}
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_response_stream_that_fails_ends_as_failed_and_keeps_its_half(stack, fault):
+    prompt, fields, code = FAULTS[fault]
+    if fields is UNCONTINUED:  # as this endpoint says it
+        fields = {"text": {"format": {"type": "json_object"}}}
+    ask = {"model": "paced", "input": prompt, "stream": True, **fields}
     with stack.open("POST", "/v1/responses", ask) as answer:
         events = [frame.body for frame in named(answer)]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -66,8 +70,10 @@ def test_a_response_stream_that_fails_ends_as_failed_and_keeps_its_half(stack):
     assert events[-1] is ends[0]
     said = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
     assert said
+    assert counting(500).startswith(said), "it began anew in the same stream"
+    assert (ends[0]["response"]["error"]["code"], ends[0]["response"]["usage"]) == (code, None)
     kept = stack.job(events[0]["response"]["id"])
-    assert (kept["status"], kept["error"]["code"]) == ("failed", "deadline_exceeded")
+    assert (kept["status"], kept["error"]["code"]) == ("failed", code)
     assert stack.text_of(kept).startswith(said)
 
 

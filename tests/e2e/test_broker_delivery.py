@@ -162,8 +162,18 @@ def test_a_job_that_kills_its_engine_does_not_take_the_others_with_it(stack):
     assert job["attempts"] == 3
     assert [stack.text_of(stack.ended(each)) for each in others] == [counting(30)] * 20
     assert stack.redis().zcard("ph:dead") == dead + 1
-    assert stack.redis().zscore("ph:dead", stack.redis().hget(f"ph:job:{poison}", "gen"))
+    letters = {letter["id"]: letter for letter in stack.get("/admin/jobs?status=dead")[1]["data"]}
+    assert (letters[poison]["code"], letters[poison]["attempts"]) == ("worker_lost", 3)
     assert stack.text().count("instance_restarting") - restarts <= 3
+
+
+def test_a_job_gets_as_many_attempts_as_are_configured(house):
+    home = house(SINGLE + "max_attempts = 2\n[health]\nbackoff_seconds = 0.1\n")
+    home.api()
+    home.worker()
+    job = home.ended(home.submit("{{crash}}")["id"], limit=60)
+    assert (job["status"], job["error"]["code"], job["attempts"]) == ("failed", "worker_lost", 2)
+    assert home.text_of(home.ended(home.submit("{{tokens=3}}")["id"], limit=60)) == counting(3)
 
 
 def test_a_worker_that_is_killed_takes_its_engine_along(stack):

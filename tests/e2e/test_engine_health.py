@@ -41,13 +41,14 @@ def stable() -> Iterator[tuple[House, Part]]:
 
 @contextlib.contextmanager
 def watching(home):
-    """Looks at liveness and readiness all the time; gives what was seen as (seconds, live, ready)."""
-    seen: list[tuple[float, int, int]] = []
+    """Looks at liveness, readiness and the pool all the time; gives what was seen as (seconds, live, ready, state)."""
+    seen: list[tuple[float, int, int, str]] = []
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(0.03):
-            seen.append((time.monotonic(), home.get("/healthz")[0], home.get("/readyz")[0]))
+            statuses = home.get("/healthz")[0], home.get("/readyz")[0]
+            seen.append((time.monotonic(), *statuses, home.pool()[0]["state"]))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -69,13 +70,14 @@ def test_an_engine_without_progress_is_out_within_two_probe_periods_and_comes_ba
         os.kill(engine, fault)
         broken_at = time.monotonic()
         waiting = home.submit("{{tokens=3}}")["id"]
-        wait_until(lambda: any(ready == 503 for _, _, ready in seen), what="readiness turns red", limit=10)
+        wait_until(lambda: any(ready == 503 for _, _, ready, _ in seen), what="readiness turns red", limit=10)
         events += stream
         wait_until(lambda: seen[-1][2] == 200, what="readiness is green again", limit=20)
 
-    out_after = next(at for at, _, ready in seen if ready == 503) - broken_at
+    out_after = next(at for at, _, ready, _ in seen if ready == 503) - broken_at
     assert out_after < 2 * PROBE_SECONDS + 1.0, f"it took {out_after:.1f} s"  # and a second for a loaded machine
-    assert {live for _, live, _ in seen} == {200}
+    assert {live for _, live, _, _ in seen} == {200}
+    assert "restarting" in {state for _, _, _, state in seen}, "the pool did not show it"
     assert text(events) == counting(100)
     assert numbers(events) == list(range(len(events)))
     assert home.text_of(home.ended(waiting)) == counting(3)

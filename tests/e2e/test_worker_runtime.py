@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support import processes
 from tests.support.events import counting
 from tests.support.house import House
 from tests.support.waiting import wait_until
@@ -70,9 +71,12 @@ def test_importing_the_api_and_the_tasks_touches_no_accelerator(house, module):
 
 def test_a_worker_whose_engine_is_misconfigured_leaves_instead_of_failing_jobs(house):
     home = house('[models.paced]\nengine = "paced"\noptions = { pace = 3 }\n')
+    home.api()
+    waiting = home.submit("hello")["id"]
     worker = home.begin_worker()
-    assert worker.wait(60) not in {0, None}
+    assert worker.wait(120) not in {0, None}
     assert "pace" in worker.text()
+    assert (home.job(waiting)["status"], home.job(waiting)["attempts"]) == ("queued", 0)
 
 
 @pytest.mark.parametrize("fault", ["hang=60", "spin=60"])
@@ -88,7 +92,9 @@ def test_a_run_that_takes_too_long_is_ended_and_its_place_is_free_again(limited,
     assert time.monotonic() - began < 5
     assert (job["status"], job["error"]["code"]) == ("failed", "timeout")
     assert home.text_of(home.ended(following, limit=20)) == counting(5)
+    assert processes.engine_counts(home.socket())["in_flight"] == 0, "the engine still works at it"
     wait_until(lambda: receiver.received, what="the webhook comes")
+    wait_until(lambda: not home.redis().exists("ph:outbox", "ph:deliveries:due"), what="there is no more to send")
     assert [b'"type":"response.failed"' in r.body for r in receiver.received] == [True]
 
 
