@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.support import flow
@@ -20,6 +19,7 @@ from benchmarks.support.figures import Figure, Outcome, over_rounds
 from benchmarks.support.flow import Ran, Sender, saturated_rate
 from benchmarks.support.pauses import pauses
 from benchmarks.support.progress import Progress
+from benchmarks.support.trial import Trial
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
@@ -113,29 +113,6 @@ def _completed(jobs: Sequence[Ran]) -> Sequence[Ran]:
     if any(job.status != "completed" for job in jobs):
         raise RuntimeError("not every job was completed")
     return jobs
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The flow over four instances of which two go bad: the records, all attempts, and since when a slot was bad."""
-
-    jobs: Sequence[Ran]
-    attempts: Sequence[Attempt]
-    bad: dict[str, float]  # instance -> Unix seconds
-
-    @property
-    def failed(self) -> list[Attempt]:
-        """Attempts that a bad instance did not complete."""
-        return [attempt for attempt in self.attempts if attempt.instance in self.bad and not attempt.completed]
-
-    def given(self, instance: str) -> int:
-        """Jobs that went to a bad instance after it had gone bad, until it was itself again."""
-        return sum(a.instance == instance and a.began >= self.bad[instance] for a in self.failed)
-
-    def others(self) -> list[Ran]:
-        """Jobs that no bad instance held."""
-        held = {attempt.generation for attempt in self.failed}
-        return [job for job in self.jobs if job.generation not in held]
 
 
 def _faults(progress: Progress, stack: Stack) -> list[Figure]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.pool import Trial
 from benchmarks.support.attempts import Attempt, attempt_from
 from benchmarks.support.flow import Ran, saturated_rate
 from benchmarks.support.pauses import pause
+from benchmarks.support.trial import Trial
 
 
 def ran(name: str, started: float, ended: float, created: float = 0) -> Ran:
