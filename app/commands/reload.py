@@ -27,7 +27,7 @@ def reload(*, data: Path | None) -> None:
     file = Path(found.config)
     settings = configured.load(file if file.exists() else None)
     try:
-        fitness.check(settings, besides={})
+        fitness.check(settings, besides={}, engine=found.engine)
     except stack.UNUSABLE as error:
         raise click.ClickException(str(error)) from None
     os.kill(found.pid, session.RELOAD_SIGNAL)

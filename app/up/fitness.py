@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from app.settings import ModelSettings, Settings
 
 
-def check(settings: Settings, besides: Mapping[str, ModelSettings]) -> None:
-    """Look at each model that is not among `besides` as it is.
+def check(settings: Settings, besides: Mapping[str, ModelSettings], engine: str = "") -> None:
+    """Look at each model that is not among `besides` as it is; `engine` serves all of them, if it is named.
 
     Raises:
         EngineConfigError: what would let a start fail.
@@ -23,4 +23,4 @@ def check(settings: Settings, besides: Mapping[str, ModelSettings]) -> None:
     for name, model in settings.models.items():
         if besides.get(name) != model:
             for slot in range(model.instances):
-                engines.get(model.engine).check(instance_spec(settings, name, slot))
+                engines.get(engine or model.engine).check(instance_spec(settings, name, slot))

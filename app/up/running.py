@@ -24,18 +24,20 @@ class Running:
         started: the process's start in clock ticks after boot, which no other process with this number has.
         boot: `boot_id` of the machine's start that `started` counts from.
         config: the file that it reads; where there was none, the one that it would find.
+        engine: of every model, whatever the file says; empty where its command line names none.
     """
 
     pid: int
     started: int
     boot: str
     config: str
+    engine: str = ""
 
 
-def note(folder: Path, config: Path) -> None:
+def note(folder: Path, config: Path, engine: str) -> None:
     """Say that this process runs the stack of this data folder, and takes signals from now on."""
     myself = procfs.look_up(os.getpid())
-    found = Running(os.getpid(), myself.started if myself else 0, procfs.boot_id(), str(config))
+    found = Running(os.getpid(), myself.started if myself else 0, procfs.boot_id(), str(config), engine)
     fresh = folder / f"{_FILE}.new"
     fresh.write_text(json.dumps(asdict(found)))
     fresh.replace(folder / _FILE)

@@ -82,7 +82,8 @@ class _Stack:
         return await session.run(self._supervisor, self._console, self._bring_up, EXPECTED, self._told.set)
 
     async def _bring_up(self) -> None:
-        running.note(self._ground.settings.data_dir, configuration.config_place())
+        engine = self._ground.wished.engine or ""
+        running.note(self._ground.settings.data_dir, configuration.config_place(), engine)
         await self._make_demo_model()
         await self._start_redis()
         self._supervisor.start(self._roles())

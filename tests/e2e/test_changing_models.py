@@ -22,6 +22,9 @@ HEAD = """
 [jobs]
 drain_grace_seconds = 20
 
+[redis]
+jobs_timeout = 10  # a busy machine is not what is asked about here
+
 [health]
 start_seconds = 120
 """
