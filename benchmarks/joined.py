@@ -7,6 +7,7 @@ of another generation, which still waits, are past their deadlines at once.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -120,6 +121,8 @@ class _Phases:
         milliseconds = 1000 * longest.seconds
         yield Figure(f"{name}: longest command", milliseconds, "ms", at_most=LONGEST_MS, note=longest.name)
         yield Figure(f"{name}: commands longer than 1 ms", len(slow), note=_most(slow))
+        typical = statistics.median(entry.seconds for entry in slow) if slow else 0.0
+        yield Figure(f"{name}: median of these", 1000 * typical, "ms")
         yield Figure(f"{name}: another connection's pings, longest", 1000 * prober.pings.longest, "ms")
         yield Figure(f"{name}: another connection's pings, p99.9", 1000 * prober.pings.p999, "ms")
         yield Figure(f"{name}: all of it", seconds, "s")
