@@ -34,6 +34,7 @@ supervised no
 databases 1
 loglevel warning
 save ""
+lazyfree-lazy-expire yes
 """
 # Records are packed. A stream takes its first node at once, 4 KiB by default, however short its log is; a hash with one
 # value above 64 bytes, as each request is, becomes a table of its fields. A waiting chat takes 3.4 KiB instead of 7.7,
