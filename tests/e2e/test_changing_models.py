@@ -179,7 +179,7 @@ def test_a_revision_rolls_through_while_requests_and_a_long_stream_flow(make: An
 
     wanted = [(f"paced.{slot}", "b") for slot in range(instances)]
     wait_until(lambda: revisions(stack) == wanted, what="only new instances are left", limit=15)
-    assert [i["id"] for i in stack.pool()] == [name for name, _ in wanted]
+    assert sorted(i["id"] for i in stack.pool()) == [name for name, _ in wanted]
     assert not before & pids(stack, *range(instances))
     wait_until(lambda: ask(stack, "the cached one") != "hit", what="old answers are out of reach", limit=15)
     kept(stack, "the cached one")
@@ -207,7 +207,7 @@ def test_more_and_fewer_instances_leave_the_others_alone(stack: Stack, flow: Flo
     assert [name for name, _ in revisions(stack)] == ["paced.0", "paced.1", "paced.2"]
     change(stack, config(instances=2))
     settled(stack, "paced is changed", times=2)
-    assert [i["id"] for i in stack.pool()] == ["paced.0", "paced.1"]
+    assert sorted(i["id"] for i in stack.pool()) == ["paced.0", "paced.1"]
     assert pids(stack, 0, 1) == before
     flow.more(10)
 
@@ -225,3 +225,20 @@ def test_an_unusable_file_changes_nothing(stack: Stack, flow: Flow) -> None:
     assert names(stack) == ["paced"]
     assert pids(stack, 0, 1) == before
     flow.more(10)
+
+
+def test_what_a_removed_model_leaves_undone_is_told_and_ends_at_its_deadline(make: Any) -> None:
+    head = HEAD.replace("drain_grace_seconds = 20", "drain_grace_seconds = 1\ndeadline_seconds = 10")
+    stack = make(config(SECOND.replace("fallback", "max_concurrency = 1\n#"), instances=1, head=head))
+    client = stack.client()
+    runs = client.responses.create(
+        model="second", input="{{tokens=3000 tpot=100}}", background=True, extra_body={"deadline_seconds": 120}
+    )
+    stack.reaches(runs.id, "in_progress")
+    waits = client.responses.create(model="second", input="?", background=True, extra_body={"deadline_seconds": 120})
+    change(stack, config(instances=1, head=head))
+    settled(stack, "second is gone; 2 requests still wait for it")
+    assert stack.job(waits.id)["status"] == "queued"
+    assert stack.ended(runs.id, limit=150)["error"]["code"] == "deadline_exceeded"  # it had begun to answer
+    assert stack.ended(waits.id, limit=150)["error"]["code"] == "model_unavailable"
+    wait_until(lambda: leftovers(stack, "second") == [], what="nothing of it is left", limit=30, every=0.5)
