@@ -36,7 +36,8 @@ def pair() -> Iterator[Stack]:
 
 @pytest.fixture
 def cache(pair: Stack) -> Iterator[redis.Redis]:
-    """The cache's Redis, which has room again afterwards."""
+    """The cache's Redis, in use again after whatever happened to it before, with room again afterwards."""
+    wait_until(lambda: pair.submit("is it back", temperature=0)["cache"] == "hit", what="it is used again", every=0.2)
     url = f"redis://:{pair.secrets['redis_password']}@127.0.0.1:{pair.ports['redis.cache']}/0"
     client = redis.Redis.from_url(url, protocol=2)
     before = {name: client.config_get(name)[name] for name in ("maxmemory", "maxmemory-policy")}
