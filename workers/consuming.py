@@ -30,6 +30,7 @@ class Consuming:
         self._consumer = consumer
         self._queues = tuple(queues)
         self.paused = False
+        self._settled = False  # what Celery was told last; read and written on its loop only
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -37,18 +38,30 @@ class Consuming:
 
     def pause(self) -> None:
         """Take no new messages. What is prefetched already goes back to the queue when the worker ends."""
-        if not self.paused:
-            self.paused = True
-            _log.info("consuming_paused")
-            for name in self._queues:
-                self._consumer.call_soon(self._consumer.cancel_task_queue, name)
+        self._want(paused=True)
 
     def resume(self) -> None:
-        if self.paused:
-            self.paused = False
-            _log.info("consuming_resumed")
-            for name in self._queues:
-                self._consumer.call_soon(self._add, name)
+        self._want(paused=False)
+
+    def _want(self, *, paused: bool) -> None:
+        if self.paused is paused:
+            return
+        self.paused = paused
+        _log.info("consuming_paused" if paused else "consuming_resumed")
+        # What is planned for one turn of Celery's loop runs in any order (kombu's hub keeps it in a set), so each call
+        # settles what is wanted by then: a cancel that came after its resume would leave the worker deaf.
+        self._consumer.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        paused = self.paused
+        if self._settled is paused:
+            return
+        self._settled = paused
+        for name in self._queues:
+            if paused:
+                self._consumer.cancel_task_queue(name)
+            else:
+                self._add(name)
 
     def _add(self, name: str) -> None:
         # Selected again first: a queue that is only added is forgotten at the next reconnection.

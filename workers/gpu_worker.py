@@ -27,8 +27,10 @@ from workers.reaper import Reaper
 from workers.speed import Speed
 from workers.terms import Report
 from workers.trust import Trust
+from workers.waiting import within
 
 _log = structlog.get_logger(__name__)
+_REFUSED_SECONDS = 0.25  # between two questions for a probe's place that somebody else has
 _REPLACED_SECONDS = 5.0  # an ordered end of a process shows in its instance's state at once, if at all
 _SAYS_NOTHING_BAD = frozenset({None, "completed", "incomplete"})
 
@@ -162,7 +164,10 @@ class GpuWorker:
         self._probing += 1
         self.state_changed()
         try:
-            return await self.inference.run_hint(task_id)
+            report = await self.inference.run_hint(task_id)
+            if report.get("ran") is None:  # the fleet has no place for a probe now; it is not asked again at once
+                await asyncio.sleep(_REFUSED_SECONDS)
+            return report
         finally:
             self._probing -= 1
             self.state_changed()
@@ -186,7 +191,7 @@ class GpuWorker:
             run.draining = True
             if run.task is not None and not run.closing:  # its answer is there and only has to be written
                 run.task.cancel()
-        await _within(5.0, lambda: not self._flusher.runs)
+        await within(5.0, lambda: not self._flusher.runs)
         _log.info("drained", handed_back=len(left))
 
     async def _restart(self) -> None:
@@ -194,7 +199,7 @@ class GpuWorker:
         try:
             await self._empty(self.facts.restart_grace, asyncio.Event())
             self.instance.replace("ordered")
-            await _within(_REPLACED_SECONDS, lambda: self.instance.state is not InstanceState.READY)
+            await within(_REPLACED_SECONDS, lambda: self.instance.state is not InstanceState.READY)
         finally:
             self._restarting = None
             self.state_changed()
@@ -286,12 +291,3 @@ class GpuWorker:
         if not self._resting or self.instance.state is not InstanceState.READY:
             return self.instance.state.value
         return "drained" if self._drained and not self.in_flight else "draining"
-
-
-async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        await asyncio.sleep(0.02)
-    return True
