@@ -116,8 +116,9 @@ def freeze() -> Iterator[Callable[[int], None]]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """A test that fails shows what the stack and the houses had logged by then."""
     report = yield
-    stack = getattr(item, "funcargs", {}).get("running_stack")
-    if report.failed and isinstance(stack, Stack):
-        lines = [line for line in stack.text().splitlines() if "method=GET" not in line]
-        report.sections.append(("the stack's log", "\n".join(lines[-40:])))
+    if report.failed:
+        for name, door in getattr(item, "funcargs", {}).items():
+            if isinstance(door, Stack | House):
+                lines = [line for line in door.text().splitlines() if "method=GET" not in line]
+                report.sections.append((f"the log of {name}", "\n".join(lines[-80:])))
     return report
