@@ -8,6 +8,7 @@ is the floor and server-assisted features are not used.
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import hiredis
 import redis
 import redis.asyncio
+from gevent.monkey import get_original
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -27,6 +29,7 @@ REDIS_AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError,
 
 
 _SENTINEL_TIMEOUT = 0.5
+_poll = get_original("select", "poll")
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,8 @@ def jobs_client(server: Server | str, *, timeout: float, max_connections: int = 
         max_connections: bound of the pool; a caller beyond it waits up to `timeout`.
     """
     found = _as_server(server)
-    options = _options(timeout, Retry(NoBackoff(), 0)) | _following(found, timeout)
+    options = _options(timeout, Retry(NoBackoff(), 0)) | {"connection_class": PromptConnection}
+    options |= _following(found, timeout)
     pool = redis.BlockingConnectionPool.from_url(found.url, max_connections=max_connections, timeout=timeout, **options)
     return redis.Redis(connection_pool=pool)
 
@@ -81,6 +85,21 @@ def async_jobs_client(server: Server | str, *, timeout: float, max_connections: 
         found.url, max_connections=max_connections, timeout=timeout, **options
     )
     return redis.asyncio.Redis(connection_pool=pool)
+
+
+class PromptConnection(redis.Connection):
+    """A blocking connection that looks whether it is still clean by the kernel's own poll.
+
+    redis-py looks each time a connection is taken out of the pool. Under gevent that would be a turn of its loop.
+    """
+
+    def can_read(self, timeout: float = 0) -> bool:
+        reader = getattr(self._parser, "_reader", None)
+        if timeout or self._sock is None or reader is None or reader.has_data():
+            return bool(super().can_read(timeout))
+        look = _poll()
+        look.register(self._sock, select.POLLIN)
+        return bool(look.poll(0)) and bool(super().can_read(timeout))  # data or an end: it tells which
 
 
 class BatchLink:

@@ -17,10 +17,10 @@ from tests.support.stack import KEY, Stack
 
 MODEL = "paced"
 CLIENTS = 64
-REQUESTS = 2000
+REQUESTS = 4000
 STAMPEDE = 1000
 ENGINE_SECONDS = 0.5
-ROUNDS = 3
+ROUNDS = 5
 CONFIG = f"""
 [models.{MODEL}]
 engine = "paced"

@@ -12,6 +12,7 @@ import structlog
 from celery.concurrency.thread import TaskPool
 from redis.exceptions import RedisError
 
+from app import garbage
 from app import settings as configuration
 from app.hints import Hints
 from app.queueing import own_queue, shared_queue
@@ -64,6 +65,7 @@ class GpuProcess:
         while not self._ready.wait(0.2):
             if self._leaving.over.is_set():
                 raise SystemExit(0)
+        garbage.settle()
         _log.info("worker_ready", model=self._settings.worker.model, slot=self._settings.worker.slot)
 
     async def _start(self) -> None:

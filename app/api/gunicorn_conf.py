@@ -6,11 +6,10 @@ process, and Redis connections must be made after that.
 
 from __future__ import annotations
 
-import gc
 import math
 from typing import Any
 
-from app import settings
+from app import garbage, settings
 
 _found = settings.load()
 
@@ -47,9 +46,5 @@ proc_name = "posthouse-api"
 
 
 def post_worker_init(worker: Any) -> None:  # noqa: ARG001 -- the signature is gunicorn's
-    """Spare what stands once the application is loaded from being looked at by every collection of garbage.
-
-    A full one would hold up each request and stream of this process for some 50 ms.
-    """
-    gc.collect()
-    gc.freeze()
+    """The application is loaded."""
+    garbage.settle()
