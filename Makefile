@@ -35,7 +35,7 @@ up: install  ## the whole stack, left running until Ctrl-C
 test: install  ## every test but the slow ones; what CI runs
 	$(BIN)/python -m pytest -m "not slow and not chaos"
 
-test-slow: install  ## the tests with a real model
+test-slow: install  ## the tests with a real model, and those that take long
 	$(BIN)/python -m pytest -m slow
 
 chaos: install  ## kill and freeze real processes at random while jobs run; prints the tally

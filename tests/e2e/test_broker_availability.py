@@ -50,6 +50,7 @@ def assert_five_jobs_run(stack) -> None:
     assert [stack.ended(job, limit=30)["status"] for job in jobs] == ["completed"] * 5
 
 
+@pytest.mark.slow
 def test_a_worker_that_no_longer_consumes_ends_so_that_another_begins(house):
     """Connected, beating, its engine well, and deaf: the consumer is cancelled behind the worker's back."""
     home = house(CONFIG)

@@ -94,6 +94,7 @@ def ends(stack, generation: str) -> list[str]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_jobs_flow_through_workers_that_come_and_go(house):
     """50 jobs, one place; five workers leave by SIGTERM and one is killed: every job ends once, whole."""
     home = house(SINGLE)
@@ -118,6 +119,7 @@ def completed(home) -> int:
     return int(home.redis().hget("ph:stats:paced", "completed") or 0)
 
 
+@pytest.mark.slow
 def test_a_worker_hands_back_what_does_not_end_within_its_grace(house):
     home = house(SINGLE)
     home.api()

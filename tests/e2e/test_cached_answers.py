@@ -106,7 +106,7 @@ def test_who_says_nothing_of_the_temperature_is_not_content_with_an_answer_of_be
     assert stack.ask("POST", "/v1/chat/completions", body).headers["x-posthouse-cache"] == "bypass"
 
 
-@pytest.mark.parametrize("swap", [{"revision": "two"}, {"quantization": "other"}])
+@pytest.mark.parametrize("swap", [{"revision": "two"}, pytest.param({"quantization": "other"}, marks=pytest.mark.slow)])
 def test_after_a_swap_of_the_model_no_answer_of_the_old_one_is_given(
     house: Callable[..., House], swap: dict[str, str]
 ) -> None:

@@ -157,7 +157,7 @@ def leftovers(stack: Stack, model: str) -> list[str]:
     return sorted(found) + [name for name in client.smembers("ph:models") if name == model]
 
 
-@pytest.mark.parametrize("instances", [1, 2])
+@pytest.mark.parametrize("instances", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_revision_rolls_through_while_requests_and_a_long_stream_flow(make: Any, instances: int) -> None:
     stack = make(config(instances=instances))
     flow = Flow(stack)
@@ -188,6 +188,7 @@ def test_a_revision_rolls_through_while_requests_and_a_long_stream_flow(make: An
     assert stack.get("/readyz")[0] == 200
 
 
+@pytest.mark.slow
 def test_a_stream_that_outlasts_the_drain_goes_on_at_the_next_revision(make: Any) -> None:
     stack = make(config(instances=1, head=HEAD.replace("= 20", "= 1", 1)))
     stream = stack.client().responses.create(model="paced", input="{{tokens=300 tpot=30}}", stream=True)
@@ -200,6 +201,7 @@ def test_a_stream_that_outlasts_the_drain_goes_on_at_the_next_revision(make: Any
     settled(stack, "paced is changed")
 
 
+@pytest.mark.slow
 def test_more_and_fewer_instances_leave_the_others_alone(stack: Stack, flow: Flow) -> None:
     before = pids(stack, 0, 1)
     change(stack, config(instances=3))
@@ -227,6 +229,7 @@ def test_an_unusable_file_changes_nothing(stack: Stack, flow: Flow) -> None:
     flow.more(10)
 
 
+@pytest.mark.slow
 def test_what_a_removed_model_leaves_undone_is_told_and_ends_at_its_deadline(make: Any) -> None:
     head = HEAD.replace("drain_grace_seconds = 20", "drain_grace_seconds = 1\ndeadline_seconds = 10")
     stack = make(config(SECOND.replace("fallback", "max_concurrency = 1\n#"), instances=1, head=head))

@@ -125,6 +125,7 @@ def all_well(stack: Stack) -> bool:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_a_dead_and_a_hung_instance_of_one_model_leave_the_other_alone(
     farm: Stack, freeze: Callable[[int], None]
 ) -> None:
