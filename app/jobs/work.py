@@ -22,7 +22,7 @@ from app.lua import AsyncScripts, Call
 from model_pool.breaker import BreakerPolicy
 
 # Each costs Redis up to 0.1 ms, and nobody else is served meanwhile.
-_REAPED_AT_ONCE = 32
+_REAPED_AT_ONCE = 20
 
 _log = structlog.get_logger(__name__)
 _unconfirmed = Counter("posthouse_commits_unconfirmed", "commits that no replica had in time")

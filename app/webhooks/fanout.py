@@ -18,7 +18,7 @@ from app.webhooks.deliveries import DeliveryStore, NewDelivery
 from app.webhooks.events import response_ended
 from app.webhooks.targets import authority
 
-_CHUNK = 100
+_CHUNK = 50
 _POSTPONED_SECONDS = 30.0
 _log = structlog.get_logger()
 
