@@ -156,20 +156,20 @@ def joined(post: Office, count: int) -> Joined:
 
 
 def test_the_outbox_entry_goes_only_when_all_of_its_deliveries_exist(post: Office):
-    fan_out = FanOut(post.store, joined(post, 250))
-    assert fan_out.step() == (1, 100)
-    assert fan_out.step() == (1, 100)
-    assert post.client.zcard("ph:outbox") == 1
+    fan_out = FanOut(post.store, joined(post, 125))
     assert fan_out.step() == (1, 50)
+    assert fan_out.step() == (1, 50)
+    assert post.client.zcard("ph:outbox") == 1
+    assert fan_out.step() == (1, 25)
     assert fan_out.step() == (0, 0)
 
 
 def test_a_fan_out_that_died_half_way_is_begun_again_without_doubles(post: Office):
-    jobs = joined(post, 250)
+    jobs = joined(post, 125)
     FanOut(post.store, jobs).step()
     fan_out = FanOut(post.store, jobs)
-    assert [fan_out.step()[1] for _ in range(4)] == [0, 100, 50, 0]
-    assert len(post.client.keys("ph:delivery:*")) == 250
+    assert [fan_out.step()[1] for _ in range(4)] == [0, 50, 25, 0]
+    assert len(post.client.keys("ph:delivery:*")) == 125
 
 
 def test_an_unreadable_entry_holds_up_no_other_and_is_kept(post: Office):
@@ -182,18 +182,18 @@ def test_an_unreadable_entry_holds_up_no_other_and_is_kept(post: Office):
 
 
 def test_an_unreadable_job_holds_up_no_other_and_is_kept(post: Office):
-    jobs = joined(post, 150)
+    jobs = joined(post, 75)
     bad = jobs.ids[3]
     jobs.unreadable.add(bad)
     fan_out = FanOut(post.store, jobs)
-    assert [fan_out.step() for _ in range(3)] == [(1, 99), (1, 50), (0, 0)]
+    assert [fan_out.step() for _ in range(3)] == [(1, 49), (1, 25), (0, 0)]
     assert post.client.zrange("ph:outbox", 0, -1) == [f"job:{bad}"]
     assert not post.store.outbox(10), "it is tried again later"
     jobs.unreadable.clear()
     post.client.zadd("ph:outbox", {f"job:{bad}": 1})
     assert fan_out.step() == (1, 1)
     assert post.client.zcard("ph:outbox") == 0
-    assert len(post.client.keys("ph:delivery:*")) == 150
+    assert len(post.client.keys("ph:delivery:*")) == 75
 
 
 def test_a_job_that_has_not_ended_keeps_its_entry(post: Office):
