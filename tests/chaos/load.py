@@ -38,7 +38,7 @@ class Load:
                 self.accepted.append(answer.json["id"])
             else:
                 self.refused.append(answer.status)
-            time.sleep(0.05)
+            self._over.wait(0.05)
 
     def stop(self) -> None:
         self._over.set()

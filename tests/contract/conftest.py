@@ -15,6 +15,7 @@ from app.jobs.accepting import QueueCaps
 from app.jobs.store import SCRIPTS, JobStore
 from app.lua import Scripts
 from tests.support.redis_process import RedisProcess
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -24,6 +25,15 @@ class Books:
     client: Any
     store: JobStore
     scripts: Scripts
+
+    def pass_time(self, milliseconds: int = 5) -> None:
+        """Wait until so much of Redis' time, by which deadlines are judged, has gone by."""
+        until = self._now() + milliseconds
+        wait_until(lambda: self._now() >= until, what=f"{milliseconds} ms pass in Redis", every=0.001)
+
+    def _now(self) -> int:
+        seconds, micros = self.client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _oldest_binary() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from typing import Any
 
 from app.jobs.generation import UNCOUNTED, Claim, Dispatch
@@ -119,7 +118,7 @@ def test_a_chat_gets_the_busy_reply_once_it_has_waited_for_nobody(books: Books) 
     busy = Dispatch(busy_reply='Sorry: "later", 请稍候/…', busy_after=0.001)
     chat = submit(books, busy, kind=Kind.CHAT)
     patient = submit(books, Dispatch())
-    time.sleep(0.005)  # the wait itself has to pass
+    books.pass_time()
     reap(books)
     found = view(books, chat)
     assert (found.status, found.degraded, found.model) == (Status.COMPLETED, True, "m")
@@ -137,7 +136,7 @@ def test_no_busy_reply_while_somebody_is_healthy_or_before_its_time(books: Books
     soon, later = Dispatch(busy_reply="later", busy_after=0.001), Dispatch(busy_reply="later", busy_after=60)
     up(books, "m")
     chat = submit(books, soon, kind=Kind.CHAT)
-    time.sleep(0.005)  # the wait itself has to pass
+    books.pass_time()
     reap(books)
     down(books, "m")
     fresh = submit(books, later, kind=Kind.CHAT)
@@ -147,7 +146,7 @@ def test_no_busy_reply_while_somebody_is_healthy_or_before_its_time(books: Books
 
 def test_work_for_nobody_ends_at_its_deadline_as_model_unavailable(books: Books) -> None:
     job = submit(books, Dispatch(), deadline_seconds=0.001)
-    time.sleep(0.005)  # the deadline itself has to pass
+    books.pass_time()
     reap(books)
     found = view(books, job)
     assert (found.status, found.failure and found.failure.code) == (Status.FAILED, "model_unavailable")

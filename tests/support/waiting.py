@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,3 +21,19 @@ def wait_until(condition: Callable[[], T], *, what: str, limit: float = 30, ever
         if time.monotonic() > end:
             raise AssertionError(f"not within {limit} s: {what}")
         time.sleep(every)
+
+
+async def until(
+    condition: Callable[[], T | Awaitable[T]], *, what: str = "the condition", limit: float = 30, every: float = 0.01
+) -> T:
+    """`wait_until` for a test on an event loop, which goes on running; the condition may be a coroutine function."""
+    try:
+        async with asyncio.timeout(limit):
+            while True:
+                found = condition()
+                value: T = await found if inspect.isawaitable(found) else found  # type: ignore[assignment]
+                if value:
+                    return value
+                await asyncio.sleep(every)
+    except TimeoutError:
+        raise AssertionError(f"not within {limit} s: {what}") from None

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from model_pool import errors
 from model_pool.client import Chunk, Continuation, Dialect, EngineClient, EngineRequest
+from tests.support import waiting
 from tests.support.paced import MODEL, PacedProcess
 
 
@@ -53,12 +54,11 @@ def run(
 
 
 async def until(client: EngineClient, condition: Callable[[Any], bool]) -> Any:
-    for _ in range(500):
+    async def reached() -> Any:
         stats = await client.stats()
-        if condition(stats):
-            return stats
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"the counts stay {stats}")
+        return stats if condition(stats) else None
+
+    return await waiting.until(reached, what="the counts are as expected")
 
 
 def text_of(chunks: list[Chunk]) -> str:

@@ -18,6 +18,7 @@ from model_pool import errors
 from model_pool.client import Chunk, Continuation, EngineClient, EngineRequest
 from model_pool.engines.vllm import Vllm
 from model_pool.spec import InstanceSpec, ModelSpec
+from tests.support.waiting import until
 from workers.logprobs import clean
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -156,6 +157,9 @@ def test_leaving_a_stream_stops_the_engine(vllm):
         lines = [line for line in metrics.splitlines() if line.startswith("vllm:num_requests_running")]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
+    async def idle(client: EngineClient) -> bool:
+        return not await running(client)
+
     async def scenario(client: EngineClient) -> None:
         ask = request("Tell a long story.", max_tokens=900, ignore_eos=True)
         async with aclosing(client.stream(ask, first_token_timeout=120, token_timeout=60)) as stream:
@@ -163,8 +167,7 @@ def test_leaving_a_stream_stops_the_engine(vllm):
                 if chunk.text:
                     assert await running(client) == 1
                     break
-        while await running(client):  # ends with the scenario's own limit
-            await asyncio.sleep(0.1)
+        await until(lambda: idle(client), what="the engine drops it", every=0.1)
 
     run(vllm, scenario)
 

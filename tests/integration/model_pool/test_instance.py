@@ -30,8 +30,8 @@ from tests.integration.model_pool.watched_instance import (
     UNHEALTHY,
     WatchedInstance,
     running_instance,
-    until,
 )
+from tests.support.waiting import until
 
 LONG = 3600
 

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support import waiting
 from tests.support.paced import MODEL, Caller, PacedProcess, Reply, calling
 
 STREAM = {"stream": True, "return_token_ids": True, "stream_options": {"include_usage": True}}
@@ -30,13 +31,12 @@ def chat(server: PacedProcess, content: str, **fields: Any) -> Reply:
 
 async def until(caller: Caller, **counts: int) -> dict[str, int]:
     """Poll `/stats` until it shows these counts."""
-    stats: dict[str, int] = {}
-    for _ in range(500):
-        stats = await caller.stats()
-        if counts.items() <= stats.items():
-            return stats
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"the counts are {stats}, not {counts}")
+
+    async def reached() -> dict[str, int] | None:
+        stats: dict[str, int] = await caller.stats()
+        return stats if counts.items() <= stats.items() else None
+
+    return await waiting.until(reached, what=f"the counts reach {counts}") or {}
 
 
 def test_echo_streams_word_by_word_in_vllms_shape(shared_paced):

@@ -45,10 +45,3 @@ async def running_instance(watched):
     finally:
         await watched.instance.stop(0)
         await task
-
-
-async def until(condition, limit=30):
-    """Let the loop run until `condition` holds."""
-    async with asyncio.timeout(limit):
-        while not condition():
-            await asyncio.sleep(0.01)

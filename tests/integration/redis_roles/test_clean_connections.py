@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from app.redis import PromptConnection, jobs_client
 from tests.support.redis_process import RedisProcess
+from tests.support.waiting import wait_until
 
 
 def test_a_connection_that_the_server_closed_is_made_anew(own_redis: RedisProcess) -> None:
@@ -23,8 +22,7 @@ def test_a_connection_with_an_unread_reply_is_made_anew(own_redis: RedisProcess)
     connection = client.connection_pool.get_connection()
     assert isinstance(connection, PromptConnection)
     connection.send_command("ECHO", "of somebody else")  # type: ignore[no-untyped-call]
-    while not connection.can_read():
-        time.sleep(0.001)
+    wait_until(connection.can_read, what="the reply lies there")
     client.connection_pool.release(connection)
     assert client.get("key") == "value"
 

@@ -13,6 +13,7 @@ import redis
 from app.jobs.generation import CanonicalRequest, Claim
 from app.jobs.work import WorkStore
 from app.lua import Call
+from tests.support.waiting import until
 from workers.flusher import Flusher
 from workers.run import Run
 
@@ -37,12 +38,6 @@ class Rounds(WorkStore):
 def a_run(name: str = "gen_1") -> Run:
     request = CanonicalRequest([], {"max_tokens": 5})
     return Run(Claim(name, 1, 1, 3, 0, 0, request, "t", (), resumed=False, continuable=True), 3)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def drive(test: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from model_pool import errors
 from model_pool.client import Chunk, Continuation, EngineRequest
 from tests.integration.model_pool.conformance.subjects import CAPACITY
+from tests.support.waiting import until
 
 _LIMIT = 120.0
 
@@ -151,12 +152,12 @@ def test_hang_ups_free_their_places(served):
 
 async def counted(client, **expected):
     """The server's counts reach these (aborts: at least)."""
-    async with asyncio.timeout(30):
-        while True:
-            stats = await client.stats()
-            if stats.in_flight == expected["in_flight"] and stats.aborted >= expected["aborted"]:
-                return
-            await asyncio.sleep(0.05)
+
+    async def reached():
+        stats = await client.stats()
+        return stats.in_flight == expected["in_flight"] and stats.aborted >= expected["aborted"]
+
+    await until(reached, what=f"the counts reach {expected}")
 
 
 def test_prompt_that_does_not_fit_is_refused_as_such(served):
