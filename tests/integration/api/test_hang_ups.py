@@ -41,6 +41,12 @@ def test_a_stream_that_is_dropped_cancels_its_job_within_two_seconds(house: Hous
         assert http.get(f"/v1/chat/completions/{job_id}").json()["error"]["code"] == "client_disconnected"
 
 
+def open_streams(house: House) -> int:
+    with house.api.http() as http:
+        lines = http.get("/metrics").text.splitlines()
+    return int(float(next(line for line in lines if line.startswith("posthouse_open_streams ")).split()[1]))
+
+
 def test_a_waiting_call_that_is_dropped_cancels_its_job(house: House) -> None:
     before = running(house)
     with house.api.http(timeout=1) as http:
@@ -58,7 +64,7 @@ def test_a_streaming_call_with_an_idempotency_key_runs_on(house: House) -> None:
         headers = {"Idempotency-Key": "hang-up-1"}
         with http.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}, headers=headers) as response:
             job_id = chat_id(response)
-        time.sleep(1.5)  # longer than a look at the socket takes
+        wait_until(lambda: not open_streams(house), what="the API has noticed")
         assert job_state(house, job_id)["status"] == ""
         house.worker.go_on.set()
         wait_until(lambda: http.get(f"/v1/chat/completions/{job_id}").json()["status"] == "completed", what="the end")
@@ -73,6 +79,6 @@ def test_a_background_job_outlives_those_who_follow_it(house: House) -> None:
     stream = sdk.responses.retrieve(made.id, stream=True)
     next(stream)
     stream.close()
-    time.sleep(1.5)  # longer than a look at the socket takes
+    wait_until(lambda: not open_streams(house), what="the API has noticed")
     assert sdk.responses.retrieve(made.id).status == "in_progress"
     sdk.responses.cancel(made.id)

@@ -52,11 +52,16 @@ def test_every_reply_comes_within_five_seconds_and_is_honest(own_house: House, h
         assert set(own_house.redis.client().keys("ph:job:*")) == {f"ph:job:{known}", f"ph:job:{made}"}
 
 
+def written(house: House) -> bool:
+    found = house.redis.client().info("persistence")
+    return not found["aof_buffer_length"] and not found["aof_pending_bio_fsync"]
+
+
 def test_a_stream_stays_open_over_a_freeze_and_loses_nothing(own_house: House) -> None:
     stream = own_house.sdk().responses.create(model="m", input="tokens=30 pace=0.05", stream=True)
     events = [next(stream) for _ in range(8)]
     own_house.redis.freeze()
-    time.sleep(5)  # longer than a ping and its answer may take
+    wait_until(lambda: "feed_disconnected" in own_house.api.log(), what="the feed misses its answer to a ping")
     own_house.redis.thaw()
     events += list(stream)
     assert [e.sequence_number for e in events] == list(range(len(events)))
@@ -66,7 +71,7 @@ def test_a_stream_stays_open_over_a_freeze_and_loses_nothing(own_house: House) -
 def test_a_stream_goes_on_after_redis_restarted(own_house: House) -> None:
     stream = own_house.sdk().responses.create(model="m", input="tokens=30 pace=0.05", stream=True)
     events = [next(stream) for _ in range(8)]
-    time.sleep(1.1)  # the append-only file is written to disk once a second
+    wait_until(lambda: written(own_house), what="what was logged stands in the append-only file")
     own_house.redis.kill()
     own_house.redis.start()
     events += list(stream)
