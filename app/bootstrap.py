@@ -20,6 +20,7 @@ from app.jobs.accepting import QueueCaps
 from app.jobs.feed import Feed
 from app.jobs.store import JobStore
 from app.jobs.voids import Owed
+from app.sections import ModelSettings
 from app.services.cached_answers import Answers
 from app.services.cancel import Cancel, owed_hang_ups
 from app.services.catalogue import Catalogue
@@ -34,7 +35,7 @@ from app.services.pool import Pool
 from app.services.results import Results
 from app.services.storage import Storage
 from app.services.submit import Submit
-from app.settings import ModelSettings, Settings
+from app.settings import Settings
 from app.tokens.counting import TokenCounts
 from app.tokens.threads import Threads
 from app.webhooks.lookup import SystemLookup

@@ -22,7 +22,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from app.redis_following import Address, AsyncFollowingConnection, FollowingConnection, Master
-from app.settings import RedisSettings
+from app.sections import RedisSettings
 
 # What a caller catches when Redis did not answer: refused, reset, timed out, loading after a restart.
 REDIS_AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)

@@ -25,7 +25,7 @@ from app import settings as configuration
 from app.queueing import create_celery
 
 if TYPE_CHECKING:
-    from app.settings import FlowerSettings
+    from app.sections import FlowerSettings
 
 _OPEN = frozenset({"/healthcheck"})
 # Flower asks the workers a dozen things at once, each on a connection of its own; fewer and it blocks itself.

@@ -20,8 +20,9 @@ from app.jobs.store import JobStore
 from app.jobs.work import WorkStore
 from app.lua import AsyncScripts, ScriptBook
 from app.redis import async_jobs_client, jobs_client, jobs_server
+from app.sections import ModelSettings
 from app.services import specs
-from app.settings import ModelSettings, Settings
+from app.settings import Settings
 from app.webhooks.backoff import Schedule
 from app.webhooks.deliveries import DeliveryStore
 from app.webhooks.fanout import FanOut

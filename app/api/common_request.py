@@ -9,8 +9,8 @@ from pydantic import Field
 
 from app.api.checking import Budget, Metadata, Seed, Stop, Temperature, TopP, WireModel
 from app.errors import InvalidRequest, PermissionDenied
+from app.sections import ModelSettings
 from app.services.keys import ApiKey
-from app.settings import ModelSettings
 from model_pool import engines
 from model_pool.engines import tools
 

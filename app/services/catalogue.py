@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 from model_pool.revision import revision_of
 
 Entry = tuple[ModelSettings, str]

@@ -14,7 +14,7 @@ from app.jobs.job import is_job_id
 from app.jobs.store import SCRIPTS
 from app.lua import Scripts
 from app.redis_errors import translated
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 
 _DEAD = "ph:dead"
 _MOST_JOBS_OF_ONE = 100

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from app.sections import ModelSettings
 from app.services.catalogue import Catalogue
-from app.settings import ConfigurationError, ModelSettings
+from app.settings import ConfigurationError
 
 LOOK_SECONDS = 0.5
 

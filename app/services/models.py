@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.errors import ModelNotFound, QueueUnavailable
+from app.sections import ModelSettings
 from app.services.api_key import ApiKey
 from app.services.catalogue import Catalogue
-from app.settings import ModelSettings
 
 _FIRST_GUESS = 256.0
 _FRESH_SECONDS = 10.0

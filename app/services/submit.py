@@ -17,6 +17,7 @@ from app.jobs.job import JobView, Kind, NewJob, new_job_id
 from app.jobs.store import JobStore
 from app.jobs.tail import Tail
 from app.jobs.voids import Owed
+from app.sections import JobSettings
 from app.services import budget
 from app.services.budget import Budget
 from app.services.cached_answers import Answers, Found, Plan
@@ -25,7 +26,6 @@ from app.services.keys import ApiKey
 from app.services.models import Models, OfferedModel
 from app.services.orders import Order, Submitted
 from app.services.tails import Tails
-from app.settings import JobSettings
 from app.tokens.counting import PromptTokens, unknown
 
 _TIERS = ("flex", "default", "priority")  # from worst to best

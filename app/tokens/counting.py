@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import structlog
 
 from app.errors import InvalidRequest
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 from app.tokens.folder import FolderUnusable, folder_of
 from app.tokens.template import TemplateRefusal, TemplateUnusable
 from app.tokens.threads import Threads

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from app.settings import ModelSettings, Settings
+    from app.sections import ModelSettings
+    from app.settings import Settings
 
 
 def of_models(before: Mapping[str, ModelSettings], now: Mapping[str, ModelSettings]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 from model_pool.devices import Claim, DeviceConflictError, check, device_of
 
 _GPU = "cuda"

@@ -10,7 +10,8 @@ from model_pool import engines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.settings import ModelSettings, Settings
+    from app.sections import ModelSettings
+    from app.settings import Settings
 
 
 def check(settings: Settings, besides: Mapping[str, ModelSettings], engine: str = "") -> None:

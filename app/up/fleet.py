@@ -13,7 +13,8 @@ from model_pool.revision import revision_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from app.settings import ModelSettings, Settings
+    from app.sections import ModelSettings
+    from app.settings import Settings
     from app.up.console import Console
     from app.up.role_files import RoleFiles
     from app.up.roles import Role

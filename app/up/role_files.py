@@ -17,7 +17,8 @@ from pydantic import SecretStr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.settings import ModelSettings, Settings
+    from app.sections import ModelSettings
+    from app.settings import Settings
 
 _FOLDER = "roles"
 _HOUSE = "house"

@@ -17,7 +17,7 @@ from model_pool.registry import SILENCE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from app.settings import ModelSettings
+    from app.sections import ModelSettings
     from app.up.editions import Step
     from app.up.fleet import Fleet
     from app.up.sight import Seen, Sight

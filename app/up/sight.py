@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from app.settings import RedisSettings
+    from app.sections import RedisSettings
 
 # A drained instance was ready when operators took it out; that it is out is their wish.
 _READY = frozenset({"ready", "draining", "drained"})

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import httpx
 
-from app.settings import ApiSettings
+from app.sections import ApiSettings
 from tests.support.redis_process import RedisProcess, free_port
 from tests.support.waiting import wait_until
 

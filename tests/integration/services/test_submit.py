@@ -19,13 +19,13 @@ from app.jobs.store import SCRIPTS, JobStore
 from app.jobs.voids import Owed
 from app.lua import Scripts
 from app.redis import jobs_client, pubsub_link
+from app.sections import JobSettings, ModelSettings
 from app.services.cached_answers import Answers
 from app.services.keys import DEV_KEY
 from app.services.models import Models
 from app.services.orders import Order
 from app.services.results import Results
 from app.services.submit import Submit
-from app.settings import JobSettings, ModelSettings
 from cache.memory_store import MemoryEntryStore
 from tests.support import caches
 from tests.support.redis_process import RedisProcess

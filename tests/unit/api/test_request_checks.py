@@ -10,10 +10,10 @@ from app.api.chat_request import chat_order
 from app.api.reading import parse_object
 from app.api.responses_request import responses_order
 from app.errors import InvalidRequest, PermissionDenied, UnsupportedContent
+from app.sections import ModelSettings
 from app.services.keys import DEV_KEY, ApiKey
 from app.services.models import Models
 from app.services.orders import Order
-from app.settings import ModelSettings
 from model_pool.engines.tools import lacks_parser
 
 MODELS = Models(

@@ -16,10 +16,10 @@ from app.api.chat_request import ChatRequest, chat_order
 from app.api.reading import parse_object
 from app.api.responses_request import ResponsesRequest, responses_order
 from app.errors import InvalidRequest, JobNotFound, ModelNotFound, PermissionDenied
+from app.sections import ModelSettings
 from app.services.keys import DEV_KEY, ApiKey
 from app.services.models import Models
 from app.services.orders import Order
-from app.settings import ModelSettings
 from tests.support.wild_requests import anything, bodies
 
 MODELS = Models({"m": ModelSettings(engine="vllm", context_length=2048)}, lambda _: {}, now=0)

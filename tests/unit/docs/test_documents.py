@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from app.settings import ModelSettings, Settings
+from app.sections import ModelSettings
+from app.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 READMES = ("README.md", "README.zh-CN.md")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ContextLengthExceeded, QueueUnavailable
+from app.sections import ModelSettings
 from app.services.budget import (
     Budget,
     estimated_budget,
@@ -14,7 +15,6 @@ from app.services.budget import (
     refuse_hopeless,
 )
 from app.services.models import Models, OfferedModel
-from app.settings import ModelSettings
 
 MODEL = OfferedModel("m", ModelSettings(context_length=2048))
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from app.errors import ModelNotFound
+from app.sections import ModelSettings
 from app.services.catalogue import Catalogue
 from app.services.following_models import ModelWatch
 from app.services.models import Models
-from app.settings import ConfigurationError, ModelSettings
+from app.settings import ConfigurationError
 
 
 def paced(**more: object) -> ModelSettings:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.errors import InvalidRequest
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 from app.tokens.counting import TokenCounts, counter_for, unknown
 from app.tokens.folder import FolderUnusable, read_folder
 from app.tokens.threads import Threads

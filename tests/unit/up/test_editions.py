@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 from app.up.editions import Edition, End, Replace, Start, Step, Wait, edition_of, next_step, surges
 from model_pool.devices import Claim
 

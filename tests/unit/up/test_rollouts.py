@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import ModelSettings
+from app.sections import ModelSettings
 from app.up.editions import edition_of
 from app.up.fleet import Stand
 from app.up.rollouts import Rollouts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.settings import WebhookSettings
+from app.sections import WebhookSettings
 from app.webhooks.backoff import Answer, Schedule, judge, parse_retry_after
 
 SCHEDULE = Schedule(first=5, longest=100, max_attempts=4)
