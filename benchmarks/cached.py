@@ -61,10 +61,10 @@ def _stampede(rounds: int) -> list[Figure]:
     try:
         port = urlsplit(stack.url).port or 0
         for number in range(rounds):
-            before = _started(stack)
+            before = stack.ended_generations(MODEL)
             question = f"{{{{ttft={ENGINE_SECONDS * 1000:.0f}}}}} all ask this {number}"
             slowest.append(max(_ask(port, question, STAMPEDE, STAMPEDE).seconds))
-            generations.append(float(_started(stack) - before))
+            generations.append(float(stack.ended_generations(MODEL) - before))
             cached.append(max(_ask(port, question, STAMPEDE, STAMPEDE).seconds))
     finally:
         stack.stop()
@@ -80,9 +80,3 @@ def _stampede(rounds: int) -> list[Figure]:
 def _ask(port: int, text: str, requests: int = REQUESTS, clients: int = CLIENTS) -> Asked:
     body = {"model": MODEL, "temperature": 0, "messages": [{"role": "user", "content": text}]}
     return asking.run(Questions([body] * requests, clients, port=port, key=KEY))
-
-
-def _started(stack: Stack) -> int:
-    """Generations of this model that have ended, as the records count them: exact whatever the heartbeats say."""
-    found = stack.redis().hgetall(f"ph:stats:{MODEL}")
-    return sum(int(found.get(status, 0)) for status in ("completed", "incomplete", "failed", "cancelled"))

@@ -101,7 +101,6 @@ class Submit:
         self._tokens = tokens
         self._store = store
         self._models = models
-        self._feed = feed
         self._tails = Tails(feed)
         self._hints = hints
         self._voids = voids
@@ -123,17 +122,14 @@ class Submit:
         Of an order that is not streamed the tail brings the end only; None when it has come already.
         """
         ready = self._prepare(order)
+        generation, fresh = ready.generation.id, ready.found is None
 
         def keep() -> Submitted:
             return self._keep(ready)
 
         if order.stream:
-            return self._tails.stream(ready.generation.id, keep, fresh=ready.found is None)
-        if ready.found is None:
-            return self._tails.wait(ready.generation.id, ready.plan.join, keep)
-        submitted = keep()
-        ended = submitted.view.status.terminal
-        return submitted, None if ended else self._feed.open(submitted.view.generation, start=None)
+            return self._tails.stream(generation, keep, fresh=fresh)
+        return self._tails.wait(generation, ready.plan.join, keep, fresh=fresh)
 
     def _prepare(self, order: Order) -> _Prepared:
         model = self._models.existing(order.model)

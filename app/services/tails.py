@@ -35,14 +35,20 @@ class Tails:
             tail = self._feed.open(submitted.view.generation)
         return submitted, tail
 
-    def wait(self, generation: str, join: str, keep: Callable[[], Submitted]) -> tuple[Submitted, Tail | None]:
+    def wait(
+        self, generation: str, join: str, keep: Callable[[], Submitted], *, fresh: bool
+    ) -> tuple[Submitted, Tail | None]:
         """A tail for somebody who needs the end only; None when it has come already.
 
         Args:
             generation: the one that begins if the job joins none.
             join: what tells the question from others; empty when its answer is not shared.
             keep: as for all of this class.
+            fresh: as for `stream`.
         """
+        if not fresh:
+            submitted = keep()
+            return submitted, None if submitted.view.status.terminal else self._end_of(submitted)
         tail = self._feed.open(self._likely(join, generation), start=None, fresh=True)
         submitted = self._kept(keep, tail)
         view = submitted.view
@@ -52,8 +58,11 @@ class Tails:
         if view.generation != tail.generation:
             self._remember(join, view.generation)
             tail.close()
-            tail = self._feed.open(view.generation, start=None)
+            tail = self._end_of(submitted)
         return submitted, tail
+
+    def _end_of(self, submitted: Submitted) -> Tail:
+        return self._feed.open(submitted.view.generation, start=None)
 
     def _kept(self, keep: Callable[[], Submitted], tail: Tail) -> Submitted:
         try:

@@ -10,7 +10,6 @@ import asyncio
 import dataclasses
 import gc
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from typing import Any
 
 import aiohttp
 
-_LIMIT = 600.0
+from benchmarks.support import apart
+
 _HEADERS = ("x-posthouse-eta", "retry-after")
 
 
@@ -58,12 +58,8 @@ class Reply:
 
 def run(arrivals: Arrivals) -> list[Reply]:
     """Send them from a process of its own; replies in the order in which they were due."""
-    words = [sys.executable, "-m", "benchmarks.support.arrivals"]
-    text = json.dumps(dataclasses.asdict(arrivals))
-    found = subprocess.run(words, input=text, capture_output=True, text=True, timeout=_LIMIT, check=False)
-    if found.returncode:
-        raise RuntimeError(f"the load failed:\n{found.stderr[-4000:]}")
-    return [Reply(**reply) for reply in json.loads(found.stdout)]
+    found = apart.run("benchmarks.support.arrivals", arrivals)
+    return [Reply(**reply) for reply in found]
 
 
 async def _send_all(arrivals: Arrivals) -> list[Reply]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-_LIMIT = 300.0
+from benchmarks.support import apart
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,8 @@ class Asked:
 
 def run(questions: Questions) -> Asked:
     """Ask in a process of its own. Any answer but a 200 is an error."""
-    words = [sys.executable, "-m", "benchmarks.support.asking"]
-    text = json.dumps(dataclasses.asdict(questions))
-    found = subprocess.run(words, input=text, capture_output=True, text=True, timeout=_LIMIT, check=False)
-    if found.returncode:
-        raise RuntimeError(f"the load failed:\n{found.stderr[-4000:]}")
-    return Asked(**json.loads(found.stdout))
+    found = apart.run("benchmarks.support.asking", questions)
+    return Asked(**found)
 
 
 async def _ask(questions: Questions) -> Asked:

@@ -9,16 +9,14 @@ import asyncio
 import dataclasses
 import gc
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.support import apart
 from benchmarks.support.exchange import Answer, Recorder, answer_of
-
-_LIMIT = 600.0
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,8 @@ class Plan:
 
 def run(plan: Plan) -> list[Answer]:
     """Run a plan in a process of its own; answers in the order in which they ended."""
-    words = [sys.executable, "-m", "benchmarks.support.load"]
-    text = json.dumps(dataclasses.asdict(plan))
-    found = subprocess.run(words, input=text, capture_output=True, text=True, timeout=_LIMIT, check=False)
-    if found.returncode:
-        raise RuntimeError(f"the load failed:\n{found.stderr[-4000:]}")
-    return [Answer(**answer) for answer in json.loads(found.stdout)]
+    found = apart.run("benchmarks.support.load", plan)
+    return [Answer(**answer) for answer in found]
 
 
 @dataclass

@@ -47,12 +47,6 @@ def wide() -> Iterator[Stack]:
     assert stack.stop() == 0
 
 
-def ended_generations(stack: Stack) -> int:
-    """As the records count them."""
-    found = stack.redis().hgetall("ph:stats:paced")
-    return sum(int(found.get(status, 0)) for status in ("completed", "incomplete", "failed", "cancelled"))
-
-
 def crowd(stack: Stack, text: str, hook: str, meanwhile: Callable[[], object] = lambda: None) -> list[dict[str, Any]]:
     """All ask at once; what their jobs ended as."""
     with ThreadPoolExecutor(CROWD) as threads:
@@ -88,14 +82,14 @@ def test_a_crowd_is_one_generation_and_so_is_the_next_once_the_answer_has_expire
 ) -> None:
     text = "{{ttft=2000 tokens=5}} what does everybody ask"
     for _ in range(2):
-        before = ended_generations(wide)
+        before = wide.ended_generations()
         jobs = crowd(wide, text, receiver.url())
         assert {job["status"] for job in jobs} == {"completed"}
         assert len({wide.text_of(job) for job in jobs}) == 1
         where = Counter(job["cache"] for job in jobs)
         assert where["miss"] == 1
         assert where["joined"] + where["hit"] == CROWD - 1, "who comes late finds the answer in the cache"
-        assert ended_generations(wide) - before == 1
+        assert wide.ended_generations() - before == 1
         all_are_told(receiver, jobs)
         wait_until(lambda: only_if_cached(wide, text) == 504, what="the answer has expired", limit=60, every=0.2)
 
@@ -110,7 +104,7 @@ def test_a_crowd_gets_its_answer_although_what_computes_it_is_killed(
     wide: Stack, receiver: Receiver, victim: str
 ) -> None:
     text = f"{{{{ttft=1500 tpot=50 tokens=200}}}} what when the {victim} dies"
-    before = ended_generations(wide)
+    before = wide.ended_generations()
 
     def kill() -> None:
         held = wait_until(lambda: wide.redis().zrange("ph:running", 0, 0), what="it runs", limit=30)[0]
@@ -121,7 +115,7 @@ def test_a_crowd_gets_its_answer_although_what_computes_it_is_killed(
     assert {job["status"] for job in jobs} == {"completed"}
     assert {job["attempts"] for job in jobs} == {2}
     assert {len(wide.text_of(job).split()) for job in jobs} == {200}
-    assert ended_generations(wide) - before == 1
+    assert wide.ended_generations() - before == 1
     all_are_told(receiver, jobs)
     wait_until(
         lambda: {i["state"] for i in wide.pool()} == {"ready"}, what="both instances are back", limit=60, every=0.2

@@ -117,6 +117,11 @@ class Stack(Door):
         """A client of the stack's jobs Redis."""
         return redis.Redis.from_url(self.redis_url, decode_responses=True, protocol=2, socket_timeout=5)
 
+    def ended_generations(self, model: str = "paced") -> int:
+        """Generations of a model that have ended, as the records count them: exact whatever the heartbeats say."""
+        found = self.redis().hgetall(f"ph:stats:{model}")
+        return sum(int(found.get(status, 0)) for status in ("completed", "incomplete", "failed", "cancelled"))
+
     def pid_of(self, role: str) -> int:
         """The main process of a role (`api`, `gpu.paced.0`, `webhooks`, `flower`, `redis.jobs`, `redis.cache`)."""
         return wait_until(lambda: self._find(role), what=f"process of {role}")

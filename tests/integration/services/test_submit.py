@@ -73,6 +73,7 @@ class Desk:
     submit: Submit
     results: Results
     scripts: Scripts
+    feed: Feed
 
     def claimed(self) -> list[str]:
         """Everything that a worker would get now."""
@@ -94,7 +95,7 @@ def desk(own_redis: RedisProcess) -> Iterator[Desk]:
         store=store, models=models, feed=feed, hints=hints, voids=voids, check_url=lambda _: None, answers=answers,
         limits=JobSettings(),
     )  # fmt: skip
-    yield Desk(store, voids, hints, submit, Results(store, feed, voids), Scripts(client, SCRIPTS))
+    yield Desk(store, voids, hints, submit, Results(store, feed, voids), Scripts(client, SCRIPTS), feed)
     feed.close()
 
 
@@ -143,7 +144,7 @@ def test_a_submit_that_fails_leaves_no_tail_open(desk: Desk) -> None:
     desk.store.losing = 1
     with pytest.raises(QueueUnavailable):
         desk.submit.submit_followed(ORDER)
-    assert desk.submit._feed.streams == 0
+    assert desk.feed.streams == 0
 
 
 def test_what_is_shown_at_once_is_what_a_look_at_the_record_shows(desk: Desk) -> None:
