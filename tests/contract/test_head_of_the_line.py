@@ -93,3 +93,11 @@ def test_a_late_generation_with_very_many_jobs_is_left_to_the_reaper_and_hides_n
     roomy.client.hset(f"ph:gen:{late[0][1]}", "jobs", 5000)
     assert claim(roomy)[0] == waiting
     assert roomy.client.zcard("ph:line:m") == 1
+
+
+def test_a_look_that_cannot_end_anything_does_not_ask_for_another(roomy: Books) -> None:
+    up(roomy, 0)
+    late = stand(roomy, 1)
+    expire(roomy, late)
+    roomy.client.hset(f"ph:gen:{late[0][1]}", "jobs", 5000)
+    assert claim(roomy) == [], "the reaper ends it; until then there is nothing to do here"

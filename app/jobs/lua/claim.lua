@@ -89,8 +89,7 @@ while passed < MOST_PASSED and ended < MOST_ENDED do
       drop_from_line(model, member)
       ended = ended + 1
     elseif tonumber(g.deadline_at) <= now then
-      ended = ended + math.max(1, tonumber(g.jobs))
-      if not end_late(gen_id, g) then passed = passed + 1 end
+      if end_late(gen_id, g) then ended = ended + math.max(1, tonumber(g.jobs)) else passed = passed + 1 end
     elseif may_run(g) then
       return take(gen_id, g, member)
     else
