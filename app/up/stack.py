@@ -91,14 +91,16 @@ class _Stack:
         await ready.until_ready(api.host, api.port, say=self._console.say, check=self._check)
         self._announce()
         self._following = asyncio.create_task(self._follow(), name="reloads")
+        self._following.add_done_callback(self._no_more_reloads)
 
     def _roles(self) -> list[Role]:
         """Every role but Redis, each with what it is told."""
         models = self._ground.settings.models
         house = self._files.house(models)
         self._rollouts.begin(models)
+        weights = {name: revision_of(model.path, model.revision) for name, model in models.items()}
         workers = {
-            f"gpu.{name}.{slot}": self._fleet.role(name, slot, model, revision_of(model.path, model.revision))
+            f"gpu.{name}.{slot}": self._fleet.role(name, slot, model, weights[name])
             for name, model in models.items()
             for slot in range(model.instances)
         }
@@ -117,6 +119,10 @@ class _Stack:
                     self._console.say(line)
                 continue
             self._change(asked, found)
+
+    def _no_more_reloads(self, following: asyncio.Task[None]) -> None:
+        if not following.cancelled():
+            self._console.say(f"the configuration cannot be read again before a restart: {following.exception()!r}")
 
     def _change(self, asked: Settings, found: Settings) -> None:
         told = changes.of_models(self._rollouts.wanted, found.models)
