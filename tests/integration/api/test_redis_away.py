@@ -52,6 +52,10 @@ def test_every_reply_comes_within_five_seconds_and_is_honest(own_house: House, h
         assert set(own_house.redis.client().keys("ph:job:*")) == {f"ph:job:{known}", f"ph:job:{made}"}
 
 
+def left(line: str, job_id: str) -> bool:
+    return '"event": "request"' in line and job_id in line
+
+
 def written(house: House) -> bool:
     found = house.redis.client().info("persistence")
     return not found["aof_buffer_length"] and not found["aof_pending_bio_fsync"]
@@ -85,7 +89,8 @@ def test_a_hang_up_while_redis_is_away_cancels_as_soon_as_it_is_back(own_house: 
     wait_until(lambda: own_house.redis.client().zcard("ph:running"), what="the run")
     own_house.redis.freeze()
     stream.close()
-    time.sleep(3)  # until the hang-up was noticed and Redis did not take the cancel
+    # The access line comes last: by then the hang-up was noticed, and Redis did not take the cancel.
+    wait_until(lambda: any(left(line, job_id) for line in own_house.api.log().splitlines()), what="the request's end")
     own_house.redis.thaw()
     wait_until(lambda: own_house.sdk().responses.retrieve(job_id).status == "cancelled", what="the cancel")
 
