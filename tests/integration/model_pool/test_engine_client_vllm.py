@@ -71,12 +71,15 @@ def run(spec: InstanceSpec, scenario: Callable[[EngineClient], Awaitable[Any]]) 
 
 
 async def ready(client: EngineClient, server: subprocess.Popen[bytes]) -> None:
-    while server.poll() is None:
+    async def answers() -> bool:
+        assert server.poll() is None, "vLLM did not start"
         try:
-            return await client.probe(timeout=5)
+            await client.probe(timeout=5)
         except errors.EngineFailure:
-            await asyncio.sleep(0.5)
-    raise AssertionError("vLLM did not start")
+            return False
+        return True
+
+    await until(answers, what="vLLM answers", limit=600, every=0.5)
 
 
 def request(content: str, continuation: Continuation | None = None, **params: Any) -> EngineRequest:
